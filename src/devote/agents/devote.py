@@ -1,0 +1,267 @@
+"""DEVOTE: Algorithm 1 of the paper. It has a SAC, and beside it everything that explores."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from devote.agents.sac import Policy, Sac, SacSettings, SacState
+from devote.core import EnvSpec, Metrics, Observation, Transition
+from devote.core.learning import Learner, Optimiser
+from devote.core.trees import interpolate
+from devote.epistemic.novelty import bootstrap_mask, corrector_loss, novelty
+from devote.epistemic.plasticity import dormant_fraction
+from devote.epistemic.propagation import Propagation, novelty_value_loss, passed_on
+from devote.epistemic.scale import ValueScale, value_scale
+from devote.nets.critic import Scalar
+from devote.nets.encoder import Encoder
+from devote.nets.ensemble import Ensemble
+from devote.nets.fourier import Readout, fourier
+from devote.nets.random_mlp import RandomMlp
+from devote.nets.rows import name_rows, put_rows, take_rows
+
+
+@dataclass(frozen=True)
+class DevoteSettings:
+    """DEVOTE; defaults are the paper's table."""
+
+    sac: SacSettings = field(default_factory=SacSettings)
+    num_indices: int = 8
+    """Epistemic indices z, uniform."""
+    prior: Literal["fourier", "relu"] = "fourier"
+    """Kind of prior and corrector; relu is the ablation without RFN."""
+    num_features: int = 1024
+    """Fourier features of prior and corrector; width of both for relu."""
+    length_scale: float = 1.0
+    """ell, in units of the observation."""
+    readout: Readout = "ones"
+    """Readout of a Fourier network; the authors' code draws it from a normal."""
+    prior_sees_action: bool = True
+    """g(s, a, z) as in the paper; the authors' code has g(s, z)."""
+    bootstrap_probability: float = 0.5
+    """Chance that an index learns from a transition of a batch."""
+    corrector_rate: float = 3e-4
+    """Learning rate of the corrector."""
+    corrector_polyak: float = 0.005
+    """Rate at which the corrector's target follows."""
+    propagation: Propagation = "magnitude"
+    """TUD-OPT passes on |c + g|, TUD the signed residual."""
+    bonus_has_novelty: bool = True
+    """Bonus rb + |c + g| as in the paper; the authors' code has rb alone."""
+    optimism: float = 1.0
+    """beta"""
+    normalise_value: bool = True
+    """Divide b by S in the exploration objective."""
+    reset_strength: float = 0.5
+    """lambda"""
+    reset_target: bool = False
+    """Soften the target of rb as well (authors' code)."""
+
+
+class DevoteState(NamedTuple):
+    """All that changes, and the prior."""
+
+    task: SacState
+    prior: Ensemble
+    corrector: Learner
+    corrector_target: Ensemble
+    novelty_value: Learner
+    novelty_value_target: Ensemble
+    explorer: Policy
+    value_scale: ValueScale
+    resets: Array
+
+
+@dataclass(frozen=True)
+class Devote:
+    """Deep Epistemic Value functions for OpTimistic Exploration."""
+
+    settings: DevoteSettings
+    spec: EnvSpec
+
+    @cached_property
+    def sac(self) -> Sac:
+        """The backbone: task value and exploitation actor."""
+        return Sac(self.settings.sac, self.spec)
+
+    @cached_property
+    def corrector_optimiser(self) -> Optimiser:
+        return Optimiser(self.settings.corrector_rate, kind=self.settings.sac.optimiser)
+
+    def build_prior(self, key: PRNGKeyArray, sees_action: bool) -> Ensemble:
+        """Fresh random functions, one per index; the corrector is another such draw."""
+        s, encoder = self.settings, Encoder(self.spec.observation)
+        action_size = self.spec.action.size if sees_action else 0
+
+        def build(member_key: PRNGKeyArray) -> Any:
+            if s.prior == "fourier":
+                return fourier(
+                    member_key, encoder, action_size, s.num_features, s.length_scale, s.readout
+                )
+            return RandomMlp(member_key, encoder, action_size, (s.num_features,) * 2)
+
+        return Ensemble(key, s.num_indices, build)
+
+    def build_novelty_value(self, key: PRNGKeyArray) -> Ensemble:
+        """Fresh residual bootstrap networks that predict 0."""
+        return Ensemble(
+            key, self.settings.num_indices, lambda k: self.sac.build_critic(k, Scalar())
+        )
+
+    def init(self, key: PRNGKeyArray) -> DevoteState:
+        """A fresh state."""
+        task_key, prior_key, corrector_key, value_key, explorer_key = jax.random.split(key, 5)
+        corrector = self.build_prior(corrector_key, sees_action=True)
+        novelty_value = self.build_novelty_value(value_key)
+        return DevoteState(
+            task=self.sac.init(task_key),
+            prior=self.build_prior(prior_key, self.settings.prior_sees_action),
+            corrector=self.corrector_optimiser.start(corrector),
+            corrector_target=jax.tree.map(jnp.copy, corrector),
+            novelty_value=self.sac.critic_optimiser.start(novelty_value),
+            novelty_value_target=jax.tree.map(jnp.copy, novelty_value),
+            explorer=self.sac.start_policy(explorer_key),
+            value_scale=value_scale(),
+            resets=jnp.zeros((), jnp.int32),
+        )
+
+    def remember(self, num_envs: int) -> tuple[()]:
+        """Nothing is carried along an episode."""
+        return ()
+
+    def act(
+        self, state: DevoteState, memory: Any, obs: Observation, first: Array, key: PRNGKeyArray
+    ) -> tuple[Array, Any]:
+        """The exploration actor makes all the data."""
+        return state.explorer.actor.net.sample(obs, key), memory
+
+    def greedy(self, state: DevoteState, obs: Observation) -> Array:
+        """The exploitation actor's best guess."""
+        return self.sac.greedy(state.task, obs)
+
+    def update(
+        self, state: DevoteState, batch: Transition, key: PRNGKeyArray
+    ) -> tuple[DevoteState, Metrics]:
+        """Algorithm 1: fit the critics, move the targets, improve both actors."""
+        named, batch = name_rows(batch, self.spec.observation)
+        learned, metrics = self.learn(take_rows(state, named), batch, key)
+        return put_rows(state, learned, named), metrics
+
+    def learn(
+        self, state: DevoteState, batch: Transition, key: PRNGKeyArray
+    ) -> tuple[DevoteState, Metrics]:
+        """`update` on a state whose tables hold only the batch's rows."""
+        s = self.settings
+        task_key, mask_key, next_key, explore_key = jax.random.split(key, 4)
+        task, task_metrics = self.sac.learn(state.task, batch, task_key)
+
+        mask = bootstrap_mask(
+            mask_key, s.num_indices, batch.reward.shape[0], s.bootstrap_probability
+        )
+        corrector, corrector_metrics = self.corrector_optimiser.descend(
+            state.corrector, corrector_loss, state.prior, batch, mask
+        )
+        novelty_value, value_metrics = self.sac.critic_optimiser.descend(
+            state.novelty_value,
+            novelty_value_loss,
+            batch,
+            self.novelty_target(state, batch, next_key),
+            mask,
+        )
+        state = state._replace(
+            task=task,
+            corrector=corrector,
+            corrector_target=interpolate(
+                state.corrector_target, corrector.net, s.corrector_polyak
+            ),
+            novelty_value=novelty_value,
+            novelty_value_target=interpolate(
+                state.novelty_value_target, novelty_value.net, s.sac.polyak
+            ),
+        )
+        state, explorer_metrics = self.improve_explorer(state, batch.obs, explore_key)
+        return state, task_metrics | corrector_metrics | value_metrics | explorer_metrics
+
+    def novelty_target(
+        self, state: DevoteState, batch: Transition, key: PRNGKeyArray
+    ) -> Float[Array, "index batch"]:
+        """gamma (|c + g| + rb)(s', a', z) at target networks, a' from the exploration actor."""
+
+        def ahead(obs: Observation, action: Array) -> Float[Array, "index batch"]:
+            local = passed_on(
+                state.corrector_target, state.prior, obs, action, self.settings.propagation
+            )
+            return local + state.novelty_value_target(obs, action)
+
+        value, _ = state.explorer.actor.net.expect(batch.next_obs, key, ahead)
+        return self.settings.sac.discount * batch.discount * value
+
+    def bonus(
+        self, state: DevoteState, obs: Observation, action: Array
+    ) -> Float[Array, "batch"]:
+        """The mean over z of rb + |c + g| (eq. 13)."""
+        bonus = state.novelty_value.net(obs, action)
+        if self.settings.bonus_has_novelty:
+            bonus = bonus + novelty(state.corrector.net, state.prior, obs, action)
+        return bonus.mean(axis=0)
+
+    def optimistic_value(
+        self, state: DevoteState, obs: Observation, action: Array
+    ) -> Float[Array, "batch"]:
+        """b / S + beta * bonus: what the exploration actor maximises."""
+        divisor = state.value_scale.divisor if self.settings.normalise_value else 1.0
+        task = state.task.task_value.net(obs, action) / divisor
+        return task + self.settings.optimism * self.bonus(state, obs, action)
+
+    def improve_explorer(
+        self, state: DevoteState, obs: Observation, key: PRNGKeyArray
+    ) -> tuple[DevoteState, Metrics]:
+        """One step of the exploration actor up the optimistic value; S follows the task value."""
+        explorer, metrics = self.sac.improve(
+            state.explorer, obs, lambda o, a: self.optimistic_value(state, o, a), key
+        )
+        action = state.explorer.actor.net.sample(obs, key)
+        scale = state.value_scale.follow(state.task.task_value.net(obs, action))
+        renamed = {name.replace("train/", "explore/"): m for name, m in metrics.items()}
+        return state._replace(explorer=explorer, value_scale=scale), renamed
+
+    def refresh(self, state: DevoteState, key: PRNGKeyArray) -> DevoteState:
+        """Soft reset (eq. 11) of the novelty value and the exploration actor, nothing else."""
+        value_key, target_key, actor_key = jax.random.split(key, 3)
+        strength = self.settings.reset_strength
+        value = interpolate(
+            state.novelty_value.net, self.build_novelty_value(value_key), strength
+        )
+        target = state.novelty_value_target
+        if self.settings.reset_target:
+            target = interpolate(target, self.build_novelty_value(target_key), strength)
+        actor = interpolate(
+            state.explorer.actor.net, self.sac.build_actor(actor_key), strength
+        )
+        return state._replace(
+            novelty_value=state.novelty_value._replace(net=value),
+            novelty_value_target=target,
+            explorer=state.explorer._replace(actor=state.explorer.actor._replace(net=actor)),
+            resets=state.resets + 1,
+        )
+
+    def diagnose(self, state: DevoteState, batch: Transition) -> Metrics:
+        """Dormant units of the exploration actor, S, and how often resets have fired."""
+        hidden = state.explorer.actor.net.body.hidden(batch.obs)
+        return {
+            "plasticity/dormant_frac": dormant_fraction(hidden),
+            "plasticity/reset_count": state.resets,
+            "explore/value_scale": state.value_scale.divisor,
+        }
+
+    def maps(self, state: DevoteState, obs: Observation) -> dict[str, Array]:
+        """Mean |c + g| and rb at the exploration actor's mode, as in the paper's snapshots."""
+        action = state.explorer.actor.net.mode(obs)
+        local = novelty(state.corrector.net, state.prior, obs, action)
+        return {
+            "novelty |c + g|": local.mean(axis=0),
+            "novelty value rb": state.novelty_value.net(obs, action).mean(axis=0),
+        }

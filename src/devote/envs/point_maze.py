@@ -1,0 +1,223 @@
+"""PointMaze: a point in the plane among walls, in the paper a spiral and a U."""
+
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple, get_args
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+
+from devote.core.errors import UserError
+from devote.core.types import Box, EnvSpec, Grid, Outcome, Vector
+from devote.envs.layout import SPIRAL, U_MAZE, Cell, Layout, parse
+
+Collision = Literal["reject", "slide"]
+BINS = 2  # coverage bins along each side of a cell
+NAMES = {SPIRAL: "point_maze_spiral", U_MAZE: "point_maze_u"}
+
+
+@dataclass(frozen=True)
+class PointMazeSettings:
+    """The paper's maze; numbers without a source in the paper are those of the authors' code."""
+
+    layout: str = SPIRAL
+    """The maze as text, see `devote.envs.layout`."""
+    step_size: float = 0.25
+    """Displacement along an axis under an action of 1."""
+    episode_length: int = 1000
+    """Steps until the time limit."""
+    cell_size: float = 2.5
+    """Distance of the centres of neighbouring cells."""
+    wall_half_width: float = 1.375
+    """Half the side of a wall's box; above half a cell, so walls bulge."""
+    ball_radius: float = 0.35
+    """How far the centre of the ball stays off a wall's box."""
+    collision: Collision = "reject"
+    """reject: a move that ends in a wall is not made at all; slide: x first, then y, each alone."""
+    rewards: bool = False
+    """1 on every step that ends near the goal, or none at all."""
+    goal_radius: float = 1.0
+    """How near the goal is near."""
+    time_limit_terminates: bool = False
+    """Whether the time limit counts as a true termination, as in the authors' code."""
+    goal_in_observation: bool = False
+    """Observe x, y, 0, 0 and the goal, as in the authors' code, instead of x, y."""
+
+    @property
+    def reach(self) -> float:
+        """Distance along both axes up to which the centre of a wall blocks the ball."""
+        return self.wall_half_width + self.ball_radius
+
+
+def spiral() -> PointMazeSettings:
+    """The spiral of the coverage experiments."""
+    return PointMazeSettings(layout=SPIRAL)
+
+
+def u_maze() -> PointMazeSettings:
+    """The U of the plasticity experiments; its goal is sealed, and so are 4 of 284 bins."""
+    return PointMazeSettings(layout=U_MAZE)
+
+
+def as_authors(settings: PointMazeSettings) -> PointMazeSettings:
+    """The same maze with the quirks of the authors' code."""
+    return replace(settings, time_limit_terminates=True, goal_in_observation=True)
+
+
+class PointMazeWorld(NamedTuple):
+    """Where the ball is, and for how long the episode has run."""
+
+    position: Float[Array, "2"]
+    elapsed: Int[Array, ""]
+
+
+class PointMaze:
+    """Move a point among walls; every episode starts in the same place, and none ends early."""
+
+    def __init__(self, settings: PointMazeSettings) -> None:
+        layout = parse(settings.layout)
+        _check(settings, layout)
+        self.settings = settings
+        self._walls = layout.walls[::-1]  # rows from the bottom, like y
+        self._start = _center(settings, layout, layout.start)
+        self._goal = None if layout.goal is None else _center(settings, layout, layout.goal)
+        self._left, self._right, self._bottom, self._top = _extent(settings, layout)
+        self._constants = self._constant_observations()
+        self.spec = EnvSpec(
+            name=NAMES.get(settings.layout, "point_maze"),
+            observation=self._space(),
+            action=Box(2),
+            episode_length=settings.episode_length,
+            grid=self._grid(layout),
+        )
+
+    def reset(self, key: PRNGKeyArray) -> PointMazeWorld:
+        """The ball at rest in the middle of the start cell."""
+        return PointMazeWorld(jnp.asarray(self._start), jnp.int32(0))
+
+    def observe(self, world: PointMazeWorld) -> Float[Array, "observation"]:
+        """The position; with `goal_in_observation` also a zero velocity and the goal."""
+        return jnp.concatenate([world.position, self._constants])
+
+    def step(
+        self, world: PointMazeWorld, action: Float[Array, "2"], key: PRNGKeyArray
+    ) -> tuple[PointMazeWorld, Outcome]:
+        """Move by the action, as far as walls permit."""
+        move = self.settings.step_size * jnp.clip(action, -1.0, 1.0)
+        after = PointMazeWorld(self._moved(world.position, move), world.elapsed + 1)
+        late = after.elapsed >= self.settings.episode_length
+        terminated = late & self.settings.time_limit_terminates
+        return after, Outcome(self._reward(after.position), terminated)
+
+    def bin_of(self, world: PointMazeWorld) -> Int[Array, ""]:
+        """The quarter of a cell that the ball is in; on an edge the right or the upper one."""
+        x, y = world.position
+        side = self.settings.cell_size / BINS
+        rows, columns = (BINS * cells for cells in self._walls.shape)
+        up = jnp.clip(jnp.floor((y - self._bottom) / side), 0, rows - 1)
+        column = jnp.clip(jnp.floor((x - self._left) / side), 0, columns - 1)
+        return ((rows - 1 - up) * columns + column).astype(jnp.int32)
+
+    def collides(self, position: Float[Array, "2"]) -> Bool[Array, ""]:
+        """Whether the ball would touch a wall there."""
+        # Boxes reach less than a cell: only the four whose centres surround the point can hold it.
+        first = jnp.floor(position / self.settings.cell_size).astype(jnp.int32)
+        near = first + jnp.array([[0, 0], [0, 1], [1, 0], [1, 1]])
+        rows, columns = self._walls.shape
+        near = jnp.clip(near, 0, jnp.array([columns - 1, rows - 1]))
+        distance = jnp.abs(position - self.settings.cell_size * near)
+        inside = jnp.all(distance <= self.settings.reach, axis=-1)
+        return jnp.any(inside & jnp.asarray(self._walls)[near[:, 1], near[:, 0]])
+
+    def _moved(self, position: Array, move: Array) -> Array:
+        if self.settings.collision == "reject":
+            return self._unless_wall(position, move)
+        along_x = self._unless_wall(position, move * jnp.array([1.0, 0.0]))
+        return self._unless_wall(along_x, move * jnp.array([0.0, 1.0]))
+
+    def _unless_wall(self, position: Array, move: Array) -> Array:
+        return jnp.where(self.collides(position + move), position, position + move)
+
+    def _reward(self, position: Array) -> Float[Array, ""]:
+        if not self.settings.rewards or self._goal is None:
+            return jnp.float32(0.0)
+        near = jnp.linalg.norm(position - self._goal) <= self.settings.goal_radius
+        return near.astype(jnp.float32)
+
+    def _constant_observations(self) -> np.ndarray:
+        if not self.settings.goal_in_observation or self._goal is None:
+            return np.zeros(0, np.float32)
+        return np.concatenate([np.zeros(2, np.float32), self._goal])
+
+    def _space(self) -> Vector:
+        low, high = (self._left, self._bottom), (self._right, self._top)
+        if not self.settings.goal_in_observation:
+            return Vector(low, high)
+        return Vector((*low, -1.0, -1.0, *low), (*high, 1.0, 1.0, *high))
+
+    def _grid(self, layout: Layout) -> Grid:
+        side = self.settings.cell_size / BINS
+        shape = (BINS * layout.walls.shape[0], BINS * layout.walls.shape[1])
+        row, column = np.indices(shape).reshape(2, -1)
+        position = np.stack([self._left + (column + 0.5) * side, self._top - (row + 0.5) * side], 1)
+        constants = np.tile(self._constants, (len(position), 1))
+        return Grid(
+            shape=shape,
+            eligible=~layout.walls[row // BINS, column // BINS],
+            reachable=layout.reachable[row // BINS, column // BINS],
+            centers=np.concatenate([position, constants], axis=1).astype(np.float32),
+            extent=(self._left, self._right, self._bottom, self._top),
+        )
+
+
+def _center(settings: PointMazeSettings, layout: Layout, cell: Cell) -> Float[np.ndarray, "2"]:
+    """The lower left cell is centred at the origin."""
+    up = len(layout.walls) - 1 - cell[0]
+    return np.array([settings.cell_size * cell[1], settings.cell_size * up], np.float32)
+
+
+def _extent(settings: PointMazeSettings, layout: Layout) -> tuple[float, float, float, float]:
+    rows, columns = layout.walls.shape
+    half = settings.cell_size / 2
+    return -half, settings.cell_size * columns - half, -half, settings.cell_size * rows - half
+
+
+def _check(settings: PointMazeSettings, layout: Layout) -> None:
+    if settings.collision not in get_args(Collision):
+        raise UserError("collision 'reject' or 'slide'", settings.collision, "choose one of them")
+    if settings.episode_length < 1:
+        raise UserError("an episode_length of at least 1", settings.episode_length, "raise it")
+    if not settings.goal_radius > 0:
+        raise UserError("a goal_radius above 0", settings.goal_radius, "raise it")
+    if layout.goal is None and (settings.rewards or settings.goal_in_observation):
+        raise UserError(
+            "a layout with a goal", "none", "draw 'G', or leave rewards and goal_in_observation off"
+        )
+    if not settings.cell_size / 2 <= settings.reach < settings.cell_size:
+        raise UserError(
+            f"wall_half_width + ball_radius from {settings.cell_size / 2} (walls without gaps) to "
+            f"below {settings.cell_size} (a way between walls)",
+            settings.reach,
+            "change one of the three",
+        )
+    longest = _longest_step(settings, layout)
+    if not 0 < settings.step_size < longest:
+        raise UserError(
+            f"a step_size above 0 and below {longest:.4g}, where the ball could jump over a wall",
+            settings.step_size,
+            "shorten the step",
+        )
+
+
+def _longest_step(settings: PointMazeSettings, layout: Layout) -> float:
+    """The step at which the ball could cross a wall, or the waist of two walls at a corner."""
+    across = 2 * settings.reach
+    if settings.collision == "reject" and _corners_touch(layout.walls):
+        return across - settings.cell_size
+    return across
+
+
+def _corners_touch(walls: np.ndarray) -> bool:
+    """Whether two walls meet only at a corner, with open cells at both sides."""
+    a, b, c, d = walls[:-1, :-1], walls[:-1, 1:], walls[1:, :-1], walls[1:, 1:]
+    return bool(np.any((a & d & ~b & ~c) | (b & c & ~a & ~d)))

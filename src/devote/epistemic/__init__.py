@@ -1,0 +1,1 @@
+"""The subject of the paper: novelty, its propagation, its optimisation."""

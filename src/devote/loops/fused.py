@@ -1,0 +1,187 @@
+"""Environments, replay and learning in one compiled program of nested scans."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+
+from devote.core import Agent, Env, Metrics, Transition
+from devote.core.trees import where
+from devote.loops.settings import LoopSettings, Round
+from devote.replay import Replay
+
+
+class Clock(NamedTuple):
+    """Counters, the same for every seed of a run."""
+
+    vector_steps: Int[Array, ""]
+    updates: Int[Array, ""]
+
+
+class Episodes(NamedTuple):
+    """Running sums of the episodes under way."""
+
+    length: Int[Array, "envs"]
+    reward: Float[Array, "envs"]
+
+
+class Finished(NamedTuple):
+    """Sums over the episodes that ended."""
+
+    count: Float[Array, ""]
+    length: Float[Array, ""]
+    reward: Float[Array, ""]
+
+
+class RunState(NamedTuple):
+    """Everything that changes in a run; a checkpoint is this tree."""
+
+    clock: Clock
+    key: PRNGKeyArray
+    agent: Any
+    memory: Any
+    worlds: Any
+    episodes: Episodes
+    replay: Transition
+    visits: Int[Array, "bins"]
+
+
+@dataclass(frozen=True)
+class FusedLoop:
+    """The schedule around any agent and any JAX environment."""
+
+    agent: Agent
+    env: Env
+    settings: LoopSettings
+
+    @cached_property
+    def replay(self) -> Replay:
+        return Replay(self.env.spec, self.settings.replay_capacity, self.settings.num_envs)
+
+    @cached_property
+    def round(self) -> Round:
+        return Round.of(self.settings)
+
+    @property
+    def prefill_vector_steps(self) -> int:
+        """Vector steps before the first update, at least one."""
+        return max(1, -(-self.settings.learning_starts // self.settings.num_envs))
+
+    @property
+    def rounds_per_chunk(self) -> int:
+        """Rounds between two rows of metrics."""
+        return max(1, self.settings.log_interval // self.round.steps(self.settings.num_envs))
+
+    def init(self, key: PRNGKeyArray) -> RunState:
+        """A run before its first step."""
+        agent_key, reset_key, run_key = jax.random.split(key, 3)
+        num_envs, grid = self.settings.num_envs, self.env.spec.grid
+        return RunState(
+            clock=Clock(jnp.zeros((), jnp.int32), jnp.zeros((), jnp.int32)),
+            key=run_key,
+            agent=self.agent.init(agent_key),
+            memory=self.agent.remember(num_envs),
+            worlds=jax.vmap(self.env.reset)(jax.random.split(reset_key, num_envs)),
+            episodes=Episodes(jnp.zeros(num_envs, jnp.int32), jnp.zeros(num_envs)),
+            replay=self.replay.init(),
+            visits=jnp.zeros(grid.size if grid else 0, jnp.int32),
+        )
+
+    def prefill(self, state: RunState) -> RunState:
+        """Experience before the first update."""
+        state, _ = jax.lax.scan(lambda s, _: self.step(s), state, length=self.prefill_vector_steps)
+        return state
+
+    def chunk(self, state: RunState) -> tuple[RunState, Metrics]:
+        """Rounds of steps and updates, and the mean of their metrics."""
+        state, (finished, metrics) = jax.lax.scan(
+            lambda s, _: self.play_round(s), state, length=self.rounds_per_chunk
+        )
+        total: Finished = jax.tree.map(lambda x: x.sum(), finished)
+        means = {name: values.mean() for name, values in metrics.items()}
+        batch_key = jax.random.fold_in(state.key, 0)
+        batch = self.sample(state, batch_key)
+        return state, means | self.agent.diagnose(state.agent, batch) | episode_metrics(total)
+
+    def play_round(self, state: RunState) -> tuple[RunState, tuple[Finished, Metrics]]:
+        """Some environment steps, then some updates."""
+        state, finished = jax.lax.scan(
+            lambda s, _: self.step(s), state, length=self.round.vector_steps
+        )
+        state, metrics = jax.lax.scan(lambda s, _: self.update(s), state, length=self.round.updates)
+        return state, (
+            jax.tree.map(lambda x: x.sum(), finished),
+            jax.tree.map(lambda x: x.mean(), metrics),
+        )
+
+    def sample(self, state: RunState, key: PRNGKeyArray) -> Transition:
+        """A batch of stored experience."""
+        return self.replay.sample(
+            state.replay, state.clock.vector_steps, self.settings.batch_size, key
+        )
+
+    def update(self, state: RunState) -> tuple[RunState, Metrics]:
+        """One gradient update."""
+        key, sample_key, update_key = jax.random.split(state.key, 3)
+        agent, metrics = self.agent.update(state.agent, self.sample(state, sample_key), update_key)
+        clock = state.clock._replace(updates=state.clock.updates + 1)
+        return state._replace(agent=agent, key=key, clock=clock), metrics
+
+    def step(self, state: RunState) -> tuple[RunState, Finished]:
+        """One step of every environment, stored; ended episodes start again."""
+        num_envs = self.settings.num_envs
+        key, act_key, step_key, reset_key = jax.random.split(state.key, 4)
+        obs = jax.vmap(self.env.observe)(state.worlds)
+        first = state.episodes.length == 0
+        action, memory = self.agent.act(state.agent, state.memory, obs, first, act_key)
+        worlds, outcome = jax.vmap(self.env.step)(
+            state.worlds, action, jax.random.split(step_key, num_envs)
+        )
+        transition = Transition(
+            obs=obs,
+            action=action,
+            reward=outcome.reward,
+            discount=1.0 - outcome.terminated,
+            next_obs=jax.vmap(self.env.observe)(worlds),
+            first=first,
+        )
+        episodes = Episodes(state.episodes.length + 1, state.episodes.reward + outcome.reward)
+        done = outcome.terminated | (episodes.length >= self.env.spec.episode_length)
+        fresh = jax.vmap(self.env.reset)(jax.random.split(reset_key, num_envs))
+        next_state = state._replace(
+            clock=state.clock._replace(vector_steps=state.clock.vector_steps + 1),
+            key=key,
+            memory=memory,
+            worlds=where(done, fresh, worlds),
+            episodes=jax.tree.map(lambda x: jnp.where(done, 0, x), episodes),
+            replay=self.replay.add(state.replay, state.clock.vector_steps, transition),
+            visits=self.count(state.visits, worlds),
+        )
+        return next_state, finished_episodes(done, episodes)
+
+    def count(self, visits: Int[Array, "bins"], worlds: Any) -> Int[Array, "bins"]:
+        """Visits with those of new worlds added."""
+        if self.env.spec.grid is None:
+            return visits
+        bins = jax.vmap(self.env.bin_of)(worlds)
+        return visits.at[jnp.where(bins < 0, visits.size, bins)].add(1, mode="drop")
+
+
+def finished_episodes(done: Bool[Array, "envs"], episodes: Episodes) -> Finished:
+    """Sums over the environments whose episode has just ended."""
+    return Finished(
+        count=done.sum(dtype=jnp.float32),
+        length=jnp.sum(jnp.where(done, episodes.length, 0), dtype=jnp.float32),
+        reward=jnp.sum(jnp.where(done, episodes.reward, 0)),
+    )
+
+
+def episode_metrics(total: Finished) -> Metrics:
+    """Means over the episodes that ended; NaN when none did."""
+    return {
+        "rollout/ep_rew_mean": total.reward / total.count,
+        "rollout/ep_len_mean": total.length / total.count,
+    }

@@ -1,0 +1,123 @@
+"""Metrics of a run as a CSV file that a crash cannot spoil and a resumed run continues."""
+
+import csv
+import io
+import os
+from collections.abc import Sequence
+from numbers import Integral, Real
+from pathlib import Path
+
+import numpy as np
+
+from devote.core.errors import UserError
+from devote.loops.durable import atomic_write_text
+
+Cell = float | int | str
+
+
+class MetricsLog:
+    """Appends rows of named metrics under a header that never changes."""
+
+    def __init__(self, path: Path, columns: tuple[str, ...]) -> None:
+        if "step" not in columns or len(set(columns)) != len(columns):
+            raise UserError("different columns, `step` among them", columns, "name each one once")
+        self.path = path
+        self.columns = columns
+        if not path.exists() or path.stat().st_size == 0:
+            atomic_write_text(path, _line(columns))
+        self._require_header()
+        os.truncate(path, len(_complete(path)))
+
+    def append(self, rows: list[dict[str, Cell]]) -> None:
+        """Add rows, on disk when this returns; a metric that a row lacks is an empty cell."""
+        text = "".join(_line(self._cells(row)) for row in rows)
+        # Not mode "a", which would bring a deleted log back without its header.
+        with open(self.path, "r+b") as file:
+            end = file.seek(0, os.SEEK_END)
+            try:
+                file.write(text.encode())
+                file.flush()
+                os.fsync(file.fileno())
+            except OSError:
+                os.truncate(self.path, end)
+                raise
+
+    def truncate(self, step: int) -> None:
+        """Drop the rows after `step` and a torn last line, as if the run had stopped there."""
+        header, *rows = _rows(self.path)
+        kept = [row for row in rows if self._step_of(row) <= step]
+        atomic_write_text(self.path, "".join(_line(row) for row in [header, *kept]))
+
+    def _require_header(self) -> None:
+        rows = _rows(self.path)
+        if not rows or tuple(rows[0]) != self.columns:
+            got = ", ".join(rows[0]) if rows else "no complete line"
+            fix = "resume with the version that began the log, or use a new run directory"
+            raise UserError(f"columns {', '.join(self.columns)} in {self.path}", got, fix)
+
+    def _cells(self, row: dict[str, Cell]) -> list[str]:
+        unknown = sorted(row.keys() - set(self.columns))
+        if unknown:
+            fix = f"add it to the columns of {self.path.name}"
+            raise UserError(f"metrics among {', '.join(self.columns)}", ", ".join(unknown), fix)
+        if "step" not in row:
+            raise UserError("a `step` in every row", ", ".join(row), "add it")
+        return [_cell(name, row[name]) if name in row else "" for name in self.columns]
+
+    def _step_of(self, row: list[str]) -> float:
+        try:
+            return float(row[self.columns.index("step")])
+        except ValueError as error:
+            fix = f"delete that line of {self.path}"
+            raise UserError("a number in column step", ",".join(row), fix) from error
+
+
+def read(path: Path) -> dict[str, np.ndarray]:
+    """Columns by name: floats with NaN for empty cells, or strings where a cell is no number."""
+    header, *rows = _rows(path)
+    return {name: _column([row[index] for row in rows]) for index, name in enumerate(header)}
+
+
+def _complete(path: Path) -> bytes:
+    """A log without a torn last line: a kill, or a full disk, cuts the last write anywhere."""
+    data = path.read_bytes()
+    return data[: data.rfind(b"\n") + 1]
+
+
+def _rows(path: Path) -> list[list[str]]:
+    """Header and rows of a log."""
+    try:
+        rows = list(csv.reader(io.StringIO(_complete(path).decode(), newline=""), strict=True))
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise UserError(
+            f"CSV in {path}", error, "restore it from a copy, or move it away"
+        ) from error
+    for number, row in enumerate(rows, start=1):
+        if len(row) != len(rows[0]):
+            fix = f"delete line {number} of {path}"
+            raise UserError(f"{len(rows[0])} cells in every line", len(row), fix)
+    return rows
+
+
+def _line(cells: Sequence[str]) -> str:
+    line = io.StringIO(newline="")
+    csv.writer(line, lineterminator="\n").writerow(cells)
+    return line.getvalue()
+
+
+def _cell(name: str, value: Cell) -> str:
+    # NumPy's scalars are numbers too, but their repr is not a number.
+    if isinstance(value, Integral):
+        return str(int(value))
+    if isinstance(value, Real):
+        return repr(float(value))
+    if isinstance(value, str) and "\n" not in value and "\r" not in value:
+        return value
+    raise UserError(f"a number or one line of text for {name}", repr(value), "convert it")
+
+
+def _column(cells: list[str]) -> np.ndarray:
+    try:
+        return np.array([float(cell) if cell else np.nan for cell in cells])
+    except ValueError:
+        return np.array(cells)

@@ -1,0 +1,122 @@
+"""A run directory: one owner at a time, and the settings it was started with."""
+
+import fcntl
+import json
+import os
+import socket
+import warnings
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TextIO
+
+from devote.core.errors import UserError
+from devote.loops.durable import atomic_write_text
+
+LOCK = ".lock"
+SETTINGS = "settings.json"
+NOTHING = object()
+
+
+class RunDirectory:
+    """Creates a directory and owns it until the block, or the process, ends."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock: TextIO | None = None
+
+    def __enter__(self) -> Self:
+        self.path.mkdir(parents=True, exist_ok=True)
+        lock = open(self.path / LOCK, "a+")  # open as long as the run is ours
+        try:
+            _take(lock, self.path)
+        except UserError:
+            lock.close()
+            raise
+        self._lock = lock
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        # The file stays: were it deleted, two processes could hold locks on two files of one name.
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+
+def claim_settings(directory: Path, settings: dict[str, Any], ignore: Collection[str] = ()) -> None:
+    """Write `settings.json`, or compare with the one that is there and refuse any difference.
+
+    `ignore` names fields that may change between two starts of one run, such as `steps`; the
+    name of a nested table ignores all of it.
+    """
+    text = json.dumps(settings, indent=2) + "\n"
+    path = directory / SETTINGS
+    if not path.exists():
+        atomic_write_text(path, text)
+        return
+    saved, asked = dict(_fields(_load(path))), dict(_fields(json.loads(text)))
+    differences = [
+        f"{name}: saved {_show(saved, name)}, asked {_show(asked, name)}"
+        for name in saved | asked
+        if not _ignored(name, ignore) and not _same(saved, asked, name)
+    ]
+    if differences:
+        fix = "ask for the saved settings, or use a new run directory"
+        raise UserError(f"the settings in {path}", "; ".join(differences), fix)
+
+
+def _take(lock: TextIO, path: Path) -> None:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        lock.seek(0)
+        owner = lock.read().strip() or "a process that has just started"
+        fix = "wait until it ends, or use another run directory"
+        raise UserError(f"no other process on {path}", f"owner {owner}", fix) from error
+    except OSError as error:
+        # Some cluster file systems have no locks; refusing would leave their users without runs.
+        message = f"{path} cannot be locked ({error}): make sure that one process at a time uses it"
+        warnings.warn(message, stacklevel=3)
+    lock.truncate(0)
+    lock.write(f"pid {os.getpid()} on host {socket.gethostname()}\n")
+    lock.flush()
+
+
+def _load(path: Path) -> dict[str, Any]:
+    fix = "restore it from a copy, or use a new run directory"
+    try:
+        saved = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"JSON in {path}", f"a damaged file ({error})", fix) from error
+    if not isinstance(saved, dict):
+        raise UserError(f"a table of settings in {path}", type(saved).__name__, fix)
+    return saved
+
+
+def _fields(settings: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in settings.items():
+        if isinstance(value, dict) and value:
+            yield from _fields(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
+
+
+def _same(saved: dict[str, Any], asked: dict[str, Any], name: str) -> bool:
+    before, now = saved.get(name, NOTHING), asked.get(name, NOTHING)
+    # True == 1 in Python, but not for a reader of settings; nan is equal to nan there.
+    if isinstance(before, bool) or isinstance(now, bool):
+        return before is now
+    return before == now or _show(saved, name) == _show(asked, name)
+
+
+def _show(fields: dict[str, Any], name: str) -> str:
+    return json.dumps(fields[name]) if name in fields else "nothing"
+
+
+def _ignored(name: str, ignore: Collection[str]) -> bool:
+    return any(name == field or name.startswith(f"{field}.") for field in ignore)

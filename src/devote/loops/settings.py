@@ -1,0 +1,50 @@
+"""How much is done, and how often. Every number counts environment steps (agent decisions)."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+
+@dataclass(frozen=True)
+class LoopSettings:
+    """The schedule of a run; paper values where the paper gives them."""
+
+    num_envs: int = 32
+    """Environments stepped side by side (authors' code)."""
+    updates_per_step: float = 1.0
+    """Gradient updates per environment step, summed over the parallel environments."""
+    batch_size: int = 2048
+    """Transitions in a gradient update."""
+    replay_capacity: int = 1_000_000
+    """Newest transitions kept (authors' code)."""
+    learning_starts: int = 2048
+    """Environment steps before the first update."""
+    reset_interval: int = 250_000
+    """Environment steps between soft resets; 0 for none."""
+    log_interval: int = 10_000
+    """Environment steps between rows of metrics."""
+    eval_interval: int = 100_000
+    """Environment steps between evaluations of the exploitation actor; 0 for none."""
+    eval_episodes: int = 16
+    """Complete episodes in an evaluation."""
+    checkpoint_interval: int = 100_000
+    """Environment steps between checkpoints."""
+
+
+@dataclass(frozen=True)
+class Round:
+    """Vector steps, then updates: the smallest unit of the schedule."""
+
+    vector_steps: int
+    updates: int
+
+    @classmethod
+    def of(cls, settings: LoopSettings) -> "Round":
+        """The round that comes closest to the wanted ratio with one of the two numbers being 1."""
+        per_vector_step = Fraction(settings.updates_per_step) * settings.num_envs
+        if per_vector_step >= 1:
+            return cls(1, round(per_vector_step))
+        return cls(round(1 / per_vector_step), 1)
+
+    def steps(self, num_envs: int) -> int:
+        """Environment steps in a round."""
+        return self.vector_steps * num_envs

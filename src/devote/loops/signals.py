@@ -1,0 +1,54 @@
+"""Stop when asked: a signal ends the run at the next safe point instead of at once."""
+
+import os
+import signal
+import threading
+from types import FrameType, TracebackType
+from typing import Any, Self
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)  # preemption, Ctrl-C, Slurm's warning
+
+
+class StopRequest:
+    """Notes the first signal of each kind; the second of the same kind ends the process.
+
+    Python delivers signals to the main thread only, so elsewhere this block does nothing.
+    """
+
+    def __init__(self) -> None:
+        self._received: list[signal.Signals] = []
+        self._previous: dict[signal.Signals, Any] = {}
+
+    @property
+    def requested(self) -> bool:
+        """Whether somebody asked the run to stop."""
+        return bool(self._received)
+
+    @property
+    def signal_name(self) -> str | None:
+        """Name of the first signal received, such as SIGTERM."""
+        return self._received[0].name if self._received else None
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            for number in SIGNALS:
+                self._previous[number] = signal.signal(number, self._note)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for number, handler in self._previous.items():
+            # None stands for a handler that was not installed from Python and cannot be put back.
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+        self._previous.clear()
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        received = signal.Signals(number)
+        if received in self._received:
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+        self._received.append(received)

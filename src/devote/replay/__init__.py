@@ -1,0 +1,5 @@
+"""Experience."""
+
+from devote.replay.ring import Replay
+
+__all__ = ["Replay"]

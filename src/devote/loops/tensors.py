@@ -54,7 +54,7 @@ def describe(leaf: Array) -> Leaf:
 
 def write(path: Path, leaves: dict[str, Array]) -> FileDigest:
     """Write a safetensors file leaf by leaf, so that the host never holds a second copy."""
-    # The library's own writer hides a full disk behind its own error and cannot digest.
+    # The library's own writer reports a full disk as something else than an OSError.
     # Wide items come first so that every tensor is aligned.
     names = sorted(leaves, key=lambda name: -_stored(leaves[name]).dtype.itemsize)
     return write_synced(path, _pieces({name: leaves[name] for name in names}))
@@ -130,7 +130,7 @@ def _stored(leaf: Array) -> jax.ShapeDtypeStruct:
 
 def _as_like(value: np.ndarray, like: Array) -> Array:
     if _is_key(like):
-        return jax.random.wrap_key_data(value, impl=_key_kind(like))
+        return jax.random.wrap_key_data(jax.numpy.asarray(value), impl=_key_kind(like))
     if isinstance(like, np.generic):
         return value[()]
     if isinstance(like, np.ndarray):

@@ -30,7 +30,7 @@ class RunDirectory:
         lock = open(self.path / LOCK, "a+")  # open as long as the run is ours
         try:
             _take(lock, self.path)
-        except UserError:
+        except (UserError, OSError):
             lock.close()
             raise
         self._lock = lock

@@ -136,6 +136,7 @@ def _as_like(value: np.ndarray, like: Array) -> Array:
     if isinstance(like, np.ndarray):
         return value
     place = like.sharding if isinstance(like, jax.Array) and like.committed else None
+    # The run donates its state, so the memory must belong to JAX and not to this array.
     return jax.device_put(value, place, may_alias=False)
 
 

@@ -108,7 +108,7 @@ class Sac:
 
     def start_policy(self, key: PRNGKeyArray) -> Policy:
         """A fresh actor with the initial temperature."""
-        log_temperature = jnp.log(jnp.asarray(self.settings.initial_temperature))
+        log_temperature = jnp.log(jnp.float32(self.settings.initial_temperature))
         return Policy(
             self.actor_optimiser.start(self.build_actor(key)),
             self.temperature_optimiser.start(log_temperature),

@@ -1,0 +1,1 @@
+"""Pictures; matplotlib lives here and nowhere else."""

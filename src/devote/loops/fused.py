@@ -10,6 +10,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from devote.core import Agent, Env, Metrics, Transition
 from devote.core.trees import where
+from devote.loops.evaluate import evaluate
 from devote.loops.settings import LoopSettings, Round
 from devote.replay import Replay
 
@@ -79,15 +80,16 @@ class FusedLoop:
         """A run before its first step."""
         agent_key, reset_key, run_key = jax.random.split(key, 3)
         num_envs, grid = self.settings.num_envs, self.env.spec.grid
+        worlds = jax.vmap(self.env.reset)(jax.random.split(reset_key, num_envs))
         return RunState(
             clock=Clock(jnp.zeros((), jnp.int32), jnp.zeros((), jnp.int32)),
             key=run_key,
             agent=self.agent.init(agent_key),
             memory=self.agent.remember(num_envs),
-            worlds=jax.vmap(self.env.reset)(jax.random.split(reset_key, num_envs)),
+            worlds=worlds,
             episodes=Episodes(jnp.zeros(num_envs, jnp.int32), jnp.zeros(num_envs)),
             replay=self.replay.init(),
-            visits=jnp.zeros(grid.size if grid else 0, jnp.int32),
+            visits=self.count(jnp.zeros(grid.size if grid else 0, jnp.int32), worlds),
         )
 
     def prefill(self, state: RunState) -> RunState:
@@ -158,16 +160,35 @@ class FusedLoop:
             worlds=where(done, fresh, worlds),
             episodes=jax.tree.map(lambda x: jnp.where(done, 0, x), episodes),
             replay=self.replay.add(state.replay, state.clock.vector_steps, transition),
-            visits=self.count(state.visits, worlds),
+            visits=self.count(self.count(state.visits, worlds), fresh, done),
         )
         return next_state, finished_episodes(done, episodes)
 
-    def count(self, visits: Int[Array, "bins"], worlds: Any) -> Int[Array, "bins"]:
+    def count(
+        self, visits: Int[Array, "bins"], worlds: Any, counted: Bool[Array, "envs"] | bool = True
+    ) -> Int[Array, "bins"]:
         """Visits with those of new worlds added."""
         if self.env.spec.grid is None:
             return visits
         bins = jax.vmap(self.env.bin_of)(worlds)
-        return visits.at[jnp.where(bins < 0, visits.size, bins)].add(1, mode="drop")
+        return visits.at[jnp.where(counted & (bins >= 0), bins, visits.size)].add(1, mode="drop")
+
+    def refresh(self, state: RunState) -> RunState:
+        """The agent's soft reset."""
+        key, reset_key = jax.random.split(state.key)
+        return state._replace(key=key, agent=self.agent.refresh(state.agent, reset_key))
+
+    def evaluate(self, state: RunState) -> Metrics:
+        """The exploitation actor's return; leaves the run as it was."""
+        key = jax.random.fold_in(state.key, 1)
+        return evaluate(self.agent, self.env, state.agent, self.settings.eval_episodes, key)
+
+    def maps(self, state: RunState) -> dict[str, Array]:
+        """The agent's maps over the coverage grid."""
+        grid = self.env.spec.grid
+        if grid is None or grid.centers is None:
+            return {}
+        return self.agent.maps(state.agent, jnp.asarray(grid.centers))
 
 
 def finished_episodes(done: Bool[Array, "envs"], episodes: Episodes) -> Finished:

@@ -1,0 +1,1 @@
+"""Deep epistemic value functions for optimistic exploration."""

@@ -1,0 +1,207 @@
+"""The command line: `devote train ENV`."""
+
+import os
+import sys
+from dataclasses import dataclass, fields, make_dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from devote.core.errors import UserError
+
+EXIT_STOPPED = {"SIGINT": 130, "SIGTERM": 143, "SIGUSR1": 138}
+USAGE = """usage: devote train ENV [--agent A] [--preset P] [--seed S] [--steps N] [--out DIR] ...
+       devote demo [--out DIR] [--seed S] [--steps N]
+
+  devote demo                    DEVOTE and SAC in the spiral maze, ending in one picture
+  devote train spiral            train DEVOTE in the spiral maze on the desk preset
+  devote train ENV --help        every setting of ENV, the agent and the schedule
+"""
+
+
+def main() -> None:
+    """Entry point; errors that a user can put right are one message, not a traceback."""
+    try:
+        sys.exit(dispatch(sys.argv[1:]))
+    except UserError as error:
+        print(f"devote: {error}", file=sys.stderr)
+        sys.exit(2)
+
+
+def dispatch(words: list[str]) -> int:
+    """Run the command that the first word names."""
+    commands = {"train": train_command, "demo": demo_command}
+    if not words or words[0] in ("-h", "--help"):
+        print(USAGE)
+        return 0
+    if words[0] not in commands:
+        raise _unknown("command", words[0], list(commands))
+    return commands[words[0]](words[1:])
+
+
+def train_command(words: list[str]) -> int:
+    """Train, or continue, one run; then draw its figures."""
+    run, out = parse_train(words)
+    directory = out or Path("runs") / f"{run.env_name}-{run.agent_name}-{run.preset}-{run.seed}"
+    print(describe(run, directory))
+    use_compilation_cache()
+    from devote.loops.train import train
+    from devote.report import draw_run
+
+    result = train(run.plan(directory))
+    if result.stopped_by is not None:
+        print(
+            f"stopped by {result.stopped_by} at step {result.step:,}; everything is saved in "
+            f"{directory}; the same command continues"
+        )
+        return EXIT_STOPPED[result.stopped_by]
+    for path in draw_run(result, directory, title=f"{run.env_name} {run.agent_name} {run.preset}"):
+        print(f"wrote {path}")
+    return 0
+
+
+def demo_command(words: list[str]) -> int:
+    """DEVOTE and SAC in the spiral maze, ending in one picture."""
+    import tyro
+
+    asked = tyro.cli(Demo, args=words, prog="devote demo")
+    use_compilation_cache()
+    from devote.demo import run_demo
+
+    path, stopped_by = run_demo(asked.out, asked.seed, asked.steps)
+    if stopped_by is not None:
+        print(f"stopped by {stopped_by}; everything is saved; the same command continues")
+        return EXIT_STOPPED[stopped_by]
+    print(f"wrote {path}")
+    return 0
+
+
+@dataclass(frozen=True)
+class Demo:
+    """DEVOTE and SAC in the spiral maze, without rewards, on the desk preset."""
+
+    out: Path = Path("runs/demo")
+    """Where runs and picture go."""
+    seed: int = 0
+    steps: int | None = None
+    """Environment steps of each agent; the preset's by default."""
+
+
+def parse_train(words: list[str]) -> tuple[Any, Path | None]:
+    """The run that the words ask for; settings default to the preset's."""
+    import tyro
+
+    from devote.presets import PRESETS
+    from devote.registry import AGENTS, ENVS
+    from devote.run import Run
+
+    named = _names(words)
+    env = _choice("environment", named.env, list(ENVS))
+    agent = _choice("agent", named.agent, list(AGENTS))
+    preset = _choice("preset", named.preset, list(PRESETS))
+    base = PRESETS[preset](env, agent)
+    command = make_dataclass(
+        "Train",
+        [
+            ("env_name", tyro.conf.Positional[str], env),
+            ("agent_name", _flag(str, "agent", f"One of {', '.join(AGENTS)}."), agent),
+            ("preset", _flag(str, "preset", f"One of {', '.join(PRESETS)}."), preset),
+            ("seed", _flag(int, "seed", "The first seed."), base.seed),
+            ("seeds", _flag(int, "seeds", "How many seeds run as one program."), base.seeds),
+            ("steps", _flag(int, "steps", "Environment steps of each seed."), base.steps),
+            ("out", _flag(Path | None, "out", "Run directory."), None),
+            ("task", type(base.env), base.env),
+            ("learner", type(base.agent), base.agent),
+            ("loop", type(base.loop), base.loop),
+        ],
+        frozen=True,
+    )
+    asked: Any = tyro.cli(
+        command,
+        args=words,
+        prog="devote train",
+        description=f"Train {agent} in {env}; defaults are the preset `{preset}`.",
+        config=(tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes),
+    )
+    run = Run(
+        env_name=env,
+        agent_name=agent,
+        preset=preset,
+        env=asked.task,
+        agent=asked.learner,
+        loop=asked.loop,
+        steps=asked.steps,
+        seed=asked.seed,
+        seeds=asked.seeds,
+    )
+    return run, asked.out
+
+
+def describe(run: Any, directory: Path) -> str:
+    """The run as its preset and the differences from it."""
+    from devote.presets import PRESETS
+
+    lines = [
+        f"{run.agent_name} in {run.env_name}, preset {run.preset}, seed {run.seed}"
+        + (f" to {run.seed + run.seeds - 1}" if run.seeds > 1 else "")
+        + f", {run.steps:,} steps, in {directory}"
+    ]
+    difference = run.difference(PRESETS[run.preset](run.env_name, run.agent_name))
+    for name, (value, default) in difference.items():
+        if name not in ("seed", "seeds"):
+            lines.append(f"  {name} = {value} (preset: {default})")
+    return "\n".join(lines)
+
+
+def use_compilation_cache() -> None:
+    """Keep compiled programs between processes."""
+    import jax
+
+    home = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
+    jax.config.update("jax_compilation_cache_dir", str(home / "devote" / "xla"))
+
+
+@dataclass(frozen=True)
+class Names:
+    """The words that decide which settings there are."""
+
+    env: str = "spiral"
+    agent: str = "devote"
+    preset: str = "desk"
+
+
+def _names(words: list[str]) -> Names:
+    """Environment, agent and preset, found before the settings are known."""
+    found: dict[str, str] = {}
+    if words and not words[0].startswith("-"):
+        found["env"] = words[0]
+    elif not {"-h", "--help"} & set(words):
+        raise UserError("an environment after `devote train`", "none", "try: devote train spiral")
+    for name in [entry.name for entry in fields(Names)][1:]:
+        flag = f"--{name}"
+        for position, word in enumerate(words):
+            if word == flag and position + 1 < len(words):
+                found[name] = words[position + 1]
+            elif word.startswith(flag + "="):
+                found[name] = word.split("=", 1)[1]
+    return Names(**found)
+
+
+def _flag(kind: Any, name: str, text: str) -> Any:
+    from typing import Annotated
+
+    import tyro
+
+    return Annotated[kind, tyro.conf.arg(name=name, help=text)]
+
+
+def _choice(kind: str, name: str, known: list[str]) -> str:
+    if name not in known:
+        raise _unknown(kind, name, known)
+    return name
+
+
+def _unknown(kind: str, name: str, known: list[str]) -> UserError:
+    close = get_close_matches(name, known, n=1)
+    fix = f"did you mean {close[0]}?" if close else "choose one of them"
+    return UserError(f"the {kind} to be one of {', '.join(known)}", repr(name), fix)

@@ -1,0 +1,41 @@
+"""The first thing to run: DEVOTE and SAC in the spiral maze, without rewards, in one picture."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from devote.figures.demo import save_comparison
+from devote.figures.run import coverage_curves
+from devote.loops.metrics_log import read
+from devote.loops.train import METRICS, train
+from devote.presets import desk
+from devote.report import FIGURES, draw_run
+
+NAMES = {"devote": "DEVOTE", "sac": "SAC (entropy alone)"}
+
+
+def run_demo(directory: Path, seed: int, steps: int | None) -> tuple[Path | None, str | None]:
+    """Train both agents, or go on with them; the picture's path, or the signal that stopped it."""
+    curves = {}
+    for agent, name in NAMES.items():
+        run = replace(desk("spiral", agent), seed=seed)
+        run = run if steps is None else replace(run, steps=steps)
+        folder = directory / agent
+        print(f"{name} in the spiral maze, {run.steps:,} steps, in {folder}")
+        result = train(run.plan(folder))
+        if result.stopped_by is not None:
+            return None, result.stopped_by
+        draw_run(result, folder, f"spiral {agent} desk")
+        curves[name] = coverage_curves(read(folder / METRICS))[f"seed {seed}"]
+    grid = result.program.loop.env.spec.grid
+    assert grid is not None
+    maps = {agent: _maps(directory / agent, seed) for agent in NAMES}
+    path = directory / "demo.png"
+    title = f"Spiral maze without rewards, preset desk, seed {seed}"
+    return save_comparison(path, title, curves, grid, maps["devote"], maps["sac"]["visits"]), None
+
+
+def _maps(folder: Path, seed: int) -> dict[str, np.ndarray]:
+    with np.load(folder / FIGURES / f"maps_seed_{seed}.npz", allow_pickle=False) as arrays:
+        return dict(arrays)

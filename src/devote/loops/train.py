@@ -1,0 +1,191 @@
+"""A run from its first step, or its last checkpoint, to its end."""
+
+import math
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from devote.core import Metrics
+from devote.loops import checkpoint
+from devote.loops.fused import FusedLoop, RunState
+from devote.loops.memory import require_memory, tree_bytes
+from devote.loops.metrics_log import MetricsLog
+from devote.loops.program import Program
+from devote.loops.progress import Reporter
+from devote.loops.run_dir import RunDirectory, claim_settings
+from devote.loops.signals import StopRequest
+from devote.measure.coverage import coverage
+
+CHECKPOINTS, METRICS = "checkpoints", "metrics.csv"
+
+
+class DivergedError(RuntimeError):
+    """A metric stopped being a finite number."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to run and where; `settings` identifies the run."""
+
+    loop: FusedLoop
+    seeds: tuple[int, ...]
+    steps: int
+    directory: Path
+    settings: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Result:
+    """Where a run ended."""
+
+    program: Program
+    state: RunState
+    step: int
+    stopped_by: str | None
+    """The signal that stopped the run early, if one did."""
+
+
+def train(plan: Plan, silent: bool = False) -> Result:
+    """Run to the end, or on from the newest checkpoint; stop safely when a signal asks."""
+    program = Program(plan.loop, plan.seeds)
+    reporter = Reporter(plan.steps, silent)
+    shape = program.shape()
+    require_memory(tree_bytes(shape), tree_bytes(shape.replay))
+    with RunDirectory(plan.directory), StopRequest() as stop:
+        claim_settings(plan.directory, plan.settings, ignore=("steps",))
+        run = _Run(plan, program, reporter)
+        run.begin(shape)
+        with reporter.running(run.step):
+            while run.step < plan.steps and not stop.requested:
+                run.advance()
+        run.end()
+        return Result(program, run.state, run.step, stop.signal_name)
+
+
+class _Run:
+    """The host's side of a run: everything rare, between chunks."""
+
+    def __init__(self, plan: Plan, program: Program, reporter: Reporter) -> None:
+        self.plan, self.program, self.reporter = plan, program, reporter
+        self.state: RunState
+        self.saved_step = -1
+        self.compiled: set[str] = set()
+        self.elapsed = 0.0  # seconds of earlier sittings
+        self.started = time.perf_counter()
+        self.log: MetricsLog
+
+    @property
+    def step(self) -> int:
+        """Environment steps taken, over all parallel environments of one seed."""
+        return int(self.state.clock.vector_steps) * self.plan.loop.settings.num_envs
+
+    def begin(self, shape: RunState) -> None:
+        """Restore the newest checkpoint, or start."""
+        folder = self.plan.directory / CHECKPOINTS
+        restored = checkpoint.restore(folder, shape)
+        self.log = MetricsLog(self.plan.directory / METRICS, self._columns(shape))
+        if restored is not None:
+            self.saved_step, self.state, note = restored
+            self.elapsed = float(str(note["time_elapsed"]))
+            self.log.truncate(self.saved_step)
+            done = self.saved_step >= self.plan.steps
+            self.reporter.say(
+                f"{'finished already' if done else 'continuing'} at step {self.saved_step:,}"
+                f" in {self.plan.directory}"
+            )
+            return
+        megabytes, replay = tree_bytes(shape) / 1e6, tree_bytes(shape.replay) / 1e6
+        self.reporter.say(f"memory: {megabytes:.0f} MB, of which replay {replay:.0f} MB")
+        self.log.truncate(-1)
+        self.state = self._call("first steps", self.program.prefill, self.program.init())
+
+    def advance(self) -> None:
+        """One chunk and what is due after it."""
+        before, start = self.step, time.perf_counter()
+        self.state, metrics = self._call("training", self.program.chunk, self.state)
+        jax.block_until_ready(self.state.clock)
+        loop = self.plan.loop.settings
+        if self._due(before, loop.reset_interval):
+            self.state = self._call("soft reset", self.program.refresh, self.state)
+        if self._due(before, loop.eval_interval) or self.step >= self.plan.steps:
+            metrics |= self._call("evaluation", self.program.evaluate, self.state)
+        rows = self._rows(metrics, (self.step - before) / (time.perf_counter() - start))
+        self._require_finite(rows)
+        self.log.append(rows)
+        if self._due(before, loop.checkpoint_interval):
+            self._save()
+        self.reporter.advance(self.step, rows[0]["time/fps"], self._detail(rows))
+
+    def end(self) -> None:
+        """Make the last step durable."""
+        if self.step != self.saved_step:
+            self._save()
+
+    def _due(self, before: int, interval: int) -> bool:
+        """Whether a multiple of `interval` was passed since step `before`."""
+        return interval > 0 and self.step // interval > before // interval
+
+    def _call(self, what: str, function: Any, state: Any) -> Any:
+        if what in self.compiled:
+            return function(state)
+        self.compiled.add(what)
+        with self.reporter.compiling(what):
+            return jax.block_until_ready(function(state))
+
+    def _save(self) -> None:
+        step = self.step
+        checkpoint.save(
+            self.plan.directory / CHECKPOINTS, step, self.state, {"time_elapsed": self._seconds()}
+        )
+        self.saved_step = step
+
+    def _seconds(self) -> float:
+        return self.elapsed + time.perf_counter() - self.started
+
+    def _columns(self, shape: RunState) -> tuple[str, ...]:
+        _, metrics = jax.eval_shape(self.program.chunk, shape)
+        evaluation = jax.eval_shape(self.program.evaluate, shape)
+        grid = self.plan.loop.env.spec.grid
+        covered = [] if grid is None else list(coverage(np.zeros(grid.size), grid))
+        ordered = ["step", "seed", *covered, *sorted(metrics), *sorted(evaluation)]
+        counters = ["train/n_updates", "time/fps", "time/time_elapsed", "time/total_timesteps"]
+        return tuple(ordered + counters)
+
+    def _rows(self, metrics: Metrics, rate: float) -> list[dict[str, Any]]:
+        grid = self.plan.loop.env.spec.grid
+        visits = self.program.per_seed({"visits": self.state.visits})
+        rows: list[dict[str, Any]] = []
+        for seed, values, counts in zip(
+            self.plan.seeds, self.program.per_seed(metrics), visits, strict=True
+        ):
+            row: dict[str, Any] = {"step": self.step, "seed": seed}
+            row |= {} if grid is None else coverage(counts["visits"], grid)
+            row |= {name: float(value) for name, value in values.items()}
+            row |= {
+                "train/n_updates": int(self.state.clock.updates),
+                "time/fps": rate,
+                "time/time_elapsed": self._seconds(),
+                "time/total_timesteps": self.step,
+            }
+            rows.append(row)
+        return rows
+
+    def _require_finite(self, rows: list[dict[str, Any]]) -> None:
+        for row in rows:
+            for name, value in row.items():
+                # a chunk in which no episode ended has no mean of them
+                if not name.startswith("rollout/") and not math.isfinite(value):
+                    raise DivergedError(
+                        f"{name} became {value} by step {self.step:,} of seed {row['seed']}; "
+                        f"the last sound checkpoint is at step {max(self.saved_step, 0):,}; "
+                        "lower learning_rate, or look at metrics.csv for what grew first"
+                    )
+
+    def _detail(self, rows: list[dict[str, Any]]) -> str:
+        name = "explore/coverage" if "explore/coverage" in rows[0] else "rollout/ep_rew_mean"
+        values = " ".join(f"{row[name]:.3f}" for row in rows)
+        return f"{name.split('/')[1]} {values}"

@@ -1,0 +1,1 @@
+"""Epistemic regression: priors and correctors on plain tables, and how well they know."""

@@ -1,0 +1,93 @@
+"""A run as a value: names, numbers and settings, everything frozen."""
+
+from dataclasses import asdict, dataclass, fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+from devote.core.errors import UserError
+from devote.loops.fused import FusedLoop
+from devote.loops.settings import LoopSettings
+from devote.loops.train import Plan
+from devote.registry import AGENTS, ENVS, AgentSettings, EnvSettings
+
+
+@dataclass(frozen=True)
+class Run:
+    """What is run; two equal values give the same numbers."""
+
+    env_name: str
+    agent_name: str
+    preset: str
+    env: EnvSettings
+    agent: AgentSettings
+    loop: LoopSettings
+    steps: int
+    """Environment steps (agent decisions) of each seed."""
+    seed: int = 0
+    """The first seed."""
+    seeds: int = 1
+    """How many seeds, counted up from the first, run as one program."""
+
+    def plan(self, directory: Path) -> Plan:
+        """The run with its environment and agent built, ready for `loops.train`."""
+        check(self)
+        env = ENVS[self.env_name].build(self.env)
+        agent = AGENTS[self.agent_name].build(self.agent, env.spec)
+        return Plan(
+            loop=FusedLoop(agent, env, self.loop),
+            seeds=tuple(range(self.seed, self.seed + self.seeds)),
+            steps=self.steps,
+            directory=directory,
+            settings=asdict(self),
+        )
+
+    def difference(self, other: "Run") -> dict[str, tuple[Any, Any]]:
+        """Fields in which two runs differ: name to (this value, the other's)."""
+        mine, theirs = flat(self), flat(other)
+        return {name: (mine[name], theirs[name]) for name in mine if mine[name] != theirs[name]}
+
+
+def flat(settings: Any) -> dict[str, Any]:
+    """Every leaf of nested settings under its own name."""
+    values: dict[str, Any] = {}
+    for entry in fields(settings):
+        value = getattr(settings, entry.name)
+        values |= flat(value) if is_dataclass(value) else {entry.name: value}
+    return values
+
+
+POSITIVE = (
+    "steps seeds num_envs updates_per_step batch_size replay_capacity log_interval eval_episodes "
+    "checkpoint_interval critic_width critic_depth actor_width actor_depth learning_rate "
+    "temperature_rate initial_temperature num_indices num_features length_scale input_length"
+).split()
+NOT_NEGATIVE = (
+    "seed learning_starts reset_interval eval_interval critic_weight_decay input_features "
+    "optimism corrector_rate action_gain"
+).split()
+SHARE = (
+    "discount polyak corrector_polyak bootstrap_probability reset_strength target_entropy_fraction"
+).split()
+
+
+def check(run: Run) -> None:
+    """Refuse numbers outside their range before anything is built."""
+    values = flat(run)
+    for names, fits, expected in (
+        (POSITIVE, lambda v: v > 0, "a number above 0"),
+        (NOT_NEGATIVE, lambda v: v >= 0, "0 or more"),
+        (SHARE, lambda v: 0 <= v <= 1, "a number from 0 to 1"),
+    ):
+        for name in names:
+            if name in values and not fits(values[name]):
+                raise UserError(f"{name} to be {expected}", values[name], f"change --{_flag(name)}")
+    if run.loop.replay_capacity < run.loop.num_envs:
+        raise UserError(
+            f"a replay_capacity of at least num_envs = {run.loop.num_envs}",
+            run.loop.replay_capacity,
+            "raise --replay-capacity or lower --num-envs",
+        )
+
+
+def _flag(name: str) -> str:
+    return name.replace("_", "-")

@@ -10,6 +10,7 @@ from typing import Any
 from devote.core.errors import UserError
 
 EXIT_STOPPED = {"SIGINT": 130, "SIGTERM": 143, "SIGUSR1": 138}
+HELP = ("-h", "--help")
 USAGE = """usage: devote train ENV [--agent A] [--preset P] [--seed S] [--steps N] [--out DIR] ...
        devote demo [--out DIR] [--seed S] [--steps N]
 
@@ -31,7 +32,7 @@ def main() -> None:
 def dispatch(words: list[str]) -> int:
     """Run the command that the first word names."""
     commands = {"train": train_command, "demo": demo_command}
-    if not words or words[0] in ("-h", "--help"):
+    if not words or words[0] in HELP or words in (["train", flag] for flag in HELP):
         print(USAGE)
         return 0
     if words[0] not in commands:
@@ -103,7 +104,6 @@ def parse_train(words: list[str]) -> tuple[Any, Path | None]:
     command = make_dataclass(
         "Train",
         [
-            ("env_name", tyro.conf.Positional[str], env),
             ("agent_name", _flag(str, "agent", f"One of {', '.join(AGENTS)}."), agent),
             ("preset", _flag(str, "preset", f"One of {', '.join(PRESETS)}."), preset),
             ("seed", _flag(int, "seed", "The first seed."), base.seed),
@@ -118,8 +118,8 @@ def parse_train(words: list[str]) -> tuple[Any, Path | None]:
     )
     asked: Any = tyro.cli(
         command,
-        args=words,
-        prog="devote train",
+        args=words[1:],
+        prog=f"devote train {env}",
         description=f"Train {agent} in {env}; defaults are the preset `{preset}`.",
         config=(tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes),
     )
@@ -175,7 +175,7 @@ def _names(words: list[str]) -> Names:
     found: dict[str, str] = {}
     if words and not words[0].startswith("-"):
         found["env"] = words[0]
-    elif not {"-h", "--help"} & set(words):
+    else:
         raise UserError("an environment after `devote train`", "none", "try: devote train spiral")
     for name in [entry.name for entry in fields(Names)][1:]:
         flag = f"--{name}"

@@ -26,7 +26,7 @@ def draw_run(result: Result, directory: Path, title: str) -> list[Path]:
     visits = program.per_seed({"visits": result.state.visits})
     for seed, values, counts in zip(program.seeds, maps, visits, strict=True):
         arrays = {"visits": counts["visits"]} | values
-        np.savez_compressed(folder / f"maps_seed_{seed}.npz", **arrays)
+        np.savez_compressed(folder / f"maps_seed_{seed}.npz", allow_pickle=False, **arrays)
         path = folder / f"maps_seed_{seed}.png"
         subtitle = f"{title}, seed {seed}, {result.step:,} steps"
         written.append(save_maps(grid, counts["visits"], values, path, subtitle))

@@ -1,5 +1,6 @@
 """A run as a value: names, numbers and settings, everything frozen."""
 
+import math
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -56,38 +57,55 @@ def flat(settings: Any) -> dict[str, Any]:
     return values
 
 
-POSITIVE = (
-    "steps seeds num_envs updates_per_step batch_size replay_capacity log_interval eval_episodes "
-    "checkpoint_interval critic_width critic_depth actor_width actor_depth learning_rate "
-    "temperature_rate initial_temperature num_indices num_features length_scale input_length"
-).split()
-NOT_NEGATIVE = (
-    "seed learning_starts reset_interval eval_interval critic_weight_decay input_features "
-    "optimism corrector_rate action_gain"
-).split()
-SHARE = (
-    "discount polyak corrector_polyak bootstrap_probability reset_strength target_entropy_fraction"
-).split()
+POSITIVE = {
+    "steps",
+    "seeds",
+    "num_envs",
+    "updates_per_step",
+    "batch_size",
+    "replay_capacity",
+    "log_interval",
+    "eval_episodes",
+    "checkpoint_interval",
+    "critic_width",
+    "critic_depth",
+    "actor_width",
+    "actor_depth",
+    "learning_rate",
+    "temperature_rate",
+    "initial_temperature",
+    "num_indices",
+    "num_features",
+    "length_scale",
+    "input_length",
+}
+SHARES = {
+    "discount",
+    "polyak",
+    "corrector_polyak",
+    "bootstrap_probability",
+    "reset_strength",
+    "target_entropy_fraction",
+}
+SIGNED = {"target_entropy_per_dimension"}
 
 
 def check(run: Run) -> None:
     """Refuse numbers outside their range before anything is built."""
-    values = flat(run)
-    for names, fits, expected in (
-        (POSITIVE, lambda v: v > 0, "a number above 0"),
-        (NOT_NEGATIVE, lambda v: v >= 0, "0 or more"),
-        (SHARE, lambda v: 0 <= v <= 1, "a number from 0 to 1"),
-    ):
-        for name in names:
-            if name in values and not fits(values[name]):
-                raise UserError(f"{name} to be {expected}", values[name], f"change --{_flag(name)}")
+    for name, value in flat(run).items():
+        if isinstance(value, bool | str) or name in SIGNED:
+            continue
+        if name in POSITIVE:
+            fits, expected = value > 0, "above 0"
+        elif name in SHARES:
+            fits, expected = 0 <= value <= 1, "from 0 to 1"
+        else:
+            fits, expected = value >= 0, "0 or more"
+        if not (fits and math.isfinite(value)):
+            raise UserError(f"{name} {expected}", value, f"change --{name.replace('_', '-')}")
     if run.loop.replay_capacity < run.loop.num_envs:
         raise UserError(
             f"a replay_capacity of at least num_envs = {run.loop.num_envs}",
             run.loop.replay_capacity,
             "raise --replay-capacity or lower --num-envs",
         )
-
-
-def _flag(name: str) -> str:
-    return name.replace("_", "-")

@@ -174,9 +174,7 @@ class Devote:
         state = state._replace(
             task=task,
             corrector=corrector,
-            corrector_target=interpolate(
-                state.corrector_target, corrector.net, s.corrector_polyak
-            ),
+            corrector_target=interpolate(state.corrector_target, corrector.net, s.corrector_polyak),
             novelty_value=novelty_value,
             novelty_value_target=interpolate(
                 state.novelty_value_target, novelty_value.net, s.sac.polyak
@@ -199,9 +197,7 @@ class Devote:
         value, _ = state.explorer.actor.net.expect(batch.next_obs, key, ahead)
         return self.settings.sac.discount * batch.discount * value
 
-    def bonus(
-        self, state: DevoteState, obs: Observation, action: Array
-    ) -> Float[Array, "batch"]:
+    def bonus(self, state: DevoteState, obs: Observation, action: Array) -> Float[Array, "batch"]:
         """The mean over z of rb + |c + g| (eq. 13)."""
         bonus = state.novelty_value.net(obs, action)
         if self.settings.bonus_has_novelty:
@@ -232,15 +228,11 @@ class Devote:
         """Soft reset (eq. 11) of the novelty value and the exploration actor, nothing else."""
         value_key, target_key, actor_key = jax.random.split(key, 3)
         strength = self.settings.reset_strength
-        value = interpolate(
-            state.novelty_value.net, self.build_novelty_value(value_key), strength
-        )
+        value = interpolate(state.novelty_value.net, self.build_novelty_value(value_key), strength)
         target = state.novelty_value_target
         if self.settings.reset_target:
             target = interpolate(target, self.build_novelty_value(target_key), strength)
-        actor = interpolate(
-            state.explorer.actor.net, self.sac.build_actor(actor_key), strength
-        )
+        actor = interpolate(state.explorer.actor.net, self.sac.build_actor(actor_key), strength)
         return state._replace(
             novelty_value=state.novelty_value._replace(net=value),
             novelty_value_target=target,

@@ -156,9 +156,7 @@ class Sac:
         task_value, critic_metrics = self.critic_optimiser.descend(
             state.task_value, task_value_loss, batch, target
         )
-        policy, actor_metrics = self.improve(
-            state.policy, batch.obs, task_value.net, actor_key
-        )
+        policy, actor_metrics = self.improve(state.policy, batch.obs, task_value.net, actor_key)
         target_net = interpolate(state.task_value_target, task_value.net, self.settings.polyak)
         return SacState(policy, task_value, target_net), critic_metrics | actor_metrics
 

@@ -23,7 +23,7 @@ class Learner(NamedTuple):
 
 @dataclass(frozen=True)
 class Optimiser:
-    """Adam as in the paper, or LaProp with adaptive clipping and warm-up as in the authors' code."""
+    """Adam as in the paper, or the authors' LaProp with adaptive clipping and warm-up."""
 
     rate: float
     weight_decay: float = 0.0

@@ -18,6 +18,8 @@ def where(condition: Array, chosen: T, otherwise: T) -> T:
     """`chosen` where the condition holds along the leading axes, `otherwise` elsewhere."""
 
     def pick(a: Array, b: Array) -> Array:
-        return jnp.where(condition.reshape(condition.shape + (1,) * (a.ndim - condition.ndim)), a, b)
+        return jnp.where(
+            condition.reshape(condition.shape + (1,) * (a.ndim - condition.ndim)), a, b
+        )
 
     return jax.tree.map(pick, chosen, otherwise)

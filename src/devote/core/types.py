@@ -128,7 +128,8 @@ class Env(Protocol):
 class Agent(Protocol):
     """A learner as pure functions; all that changes is in `state` and `memory`."""
 
-    spec: EnvSpec
+    @property
+    def spec(self) -> EnvSpec: ...
 
     def init(self, key: PRNGKeyArray) -> Any:
         """A fresh state."""
@@ -163,5 +164,3 @@ class Agent(Protocol):
     def maps(self, state: Any, obs: Observation) -> dict[str, Array]:
         """Named quantities at given observations, for pictures."""
         ...
-
-

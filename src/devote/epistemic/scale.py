@@ -20,9 +20,7 @@ class ValueScale(NamedTuple):
     def follow(self, values: Array, rate: float = 0.01) -> "ValueScale":
         """One step towards the percentiles of new values."""
         low, high = jnp.percentile(values, jnp.array([5.0, 95.0]))
-        return ValueScale(
-            self.low + rate * (low - self.low), self.high + rate * (high - self.high)
-        )
+        return ValueScale(self.low + rate * (low - self.low), self.high + rate * (high - self.high))
 
 
 def value_scale() -> ValueScale:

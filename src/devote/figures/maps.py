@@ -24,5 +24,3 @@ def draw_maps(row: list[Axes], grid: Grid, visits: np.ndarray, maps: dict[str, n
     draw_map(row[0], grid, visits, "visits (log10)", log=True)
     for axes, (name, values) in zip(row[1:], maps.items(), strict=True):
         draw_map(axes, grid, values, name)
-
-

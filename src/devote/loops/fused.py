@@ -32,7 +32,7 @@ class Episodes(NamedTuple):
 class Finished(NamedTuple):
     """Sums over the episodes that ended."""
 
-    count: Float[Array, ""]
+    episodes: Float[Array, ""]
     length: Float[Array, ""]
     reward: Float[Array, ""]
 
@@ -194,7 +194,7 @@ class FusedLoop:
 def finished_episodes(done: Bool[Array, "envs"], episodes: Episodes) -> Finished:
     """Sums over the environments whose episode has just ended."""
     return Finished(
-        count=done.sum(dtype=jnp.float32),
+        episodes=done.sum(dtype=jnp.float32),
         length=jnp.sum(jnp.where(done, episodes.length, 0), dtype=jnp.float32),
         reward=jnp.sum(jnp.where(done, episodes.reward, 0)),
     )
@@ -203,6 +203,6 @@ def finished_episodes(done: Bool[Array, "envs"], episodes: Episodes) -> Finished
 def episode_metrics(total: Finished) -> Metrics:
     """Means over the episodes that ended; NaN when none did."""
     return {
-        "rollout/ep_rew_mean": total.reward / total.count,
-        "rollout/ep_len_mean": total.length / total.count,
+        "rollout/ep_rew_mean": total.reward / total.episodes,
+        "rollout/ep_len_mean": total.length / total.episodes,
     }

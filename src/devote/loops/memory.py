@@ -13,8 +13,8 @@ def tree_bytes(shapes: Any) -> int:
     """Bytes of a tree of arrays or shapes; keys count as their two words."""
 
     def leaf_bytes(leaf: Any) -> int:
-        itemsize = 8 if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key) else (
-            leaf.dtype.itemsize
+        itemsize = (
+            8 if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key) else (leaf.dtype.itemsize)
         )
         return int(np.prod(leaf.shape)) * itemsize
 

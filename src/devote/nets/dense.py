@@ -62,6 +62,7 @@ class Entry(eqx.Module):
         seen = obs if isinstance(self.obs, Lookup) else self.encoder(obs)
         x = self.obs(seen) + self.bias
         if self.action is not None:
+            assert action is not None
             x = x + (self.action_gain * action) @ self.action
         return x
 

@@ -1,6 +1,7 @@
 """A ring of transitions: one row per vector step, uniform sampling with replacement."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -27,10 +28,10 @@ class Replay:
     def num_rows(self) -> int:
         return self.capacity // self.num_envs
 
-    def layout(self) -> Transition:
+    def layout(self) -> Any:
         """Shape and type of everything stored; flags and one-hot actions take a byte."""
 
-        def leaf(shape: tuple[int, ...], dtype: type) -> jax.ShapeDtypeStruct:
+        def leaf(shape: tuple[int, ...], dtype: type) -> Any:
             return jax.ShapeDtypeStruct((self.num_rows, self.num_envs, *shape), dtype)
 
         if isinstance(self.spec.observation, Index):

@@ -1,0 +1,100 @@
+"""Policies: densities by numerical integration and by SciPy, expectations by explicit sums."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.stats
+
+from devote.core import Box, Choice, Vector
+from devote.nets.actor import UNIFORM_MIX, actor, target_entropy
+from devote.nets.encoder import Encoder
+from tiny import SPECS, shaken
+
+LINE = Encoder(Vector((-1.0,) * 2, (1.0,) * 2))
+
+
+def squashed_normal(size: int, seed: int = 0):
+    return shaken(seed, actor(jax.random.key(9), LINE, Box(size), (16,)))
+
+
+def categorical():
+    spec = SPECS["discrete"]
+    net = actor(jax.random.key(0), Encoder(spec.observation), Choice(3), (16,))
+    return shaken(1, net, by=1.0)
+
+
+def drawn(policy, obs, key):
+    """Actions and their log-probabilities."""
+    action, entropy = policy.expect(obs, key, lambda _, a: jnp.moveaxis(a, -1, 0))
+    return np.asarray(action, np.float64), -np.asarray(entropy, np.float64)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_density_integrates_to_one(seed) -> None:
+    obs = jnp.broadcast_to(jnp.array([0.5, -1.0]), (100_000, 2))
+    (action,), log_prob = drawn(squashed_normal(1, seed), obs, jax.random.key(seed))
+    order = np.argsort(action)
+    assert np.trapezoid(np.exp(log_prob[order]), action[order]) == pytest.approx(1.0, abs=5e-3)
+
+
+def test_log_probability_is_scipy_s_by_change_of_variables() -> None:
+    policy = squashed_normal(3)
+    obs = jax.random.normal(jax.random.key(3), (200, 2))
+    action, log_prob = drawn(policy, obs, jax.random.key(4))
+    mean, std = (np.asarray(x, np.float64).T for x in policy._moments(obs))
+    normal = scipy.stats.norm(mean, std).logpdf(np.arctanh(action))
+    inner = np.abs(action).max(axis=0) < 0.99  # arctanh of a float32 is exact enough here
+    assert inner.sum() > 50
+    np.testing.assert_allclose(
+        log_prob[inner], (normal - np.log1p(-(action**2))).sum(axis=0)[inner], atol=1e-3
+    )
+
+
+def test_far_out_actions_have_finite_log_probability_and_slope() -> None:
+    policy = squashed_normal(1)
+    object.__setattr__(policy.body.out, "bias", jnp.array([40.0, 0.0]))
+    obs = jnp.ones((4, 2))
+
+    def entropy(net):
+        return net.expect(obs, jax.random.key(0), lambda _, a: a[:, 0])[1].sum()
+
+    assert np.isfinite(entropy(policy))
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(jax.grad(entropy)(policy)))
+
+
+def test_sample_and_expect_draw_the_same_action_from_the_same_key() -> None:
+    policy, obs, key = squashed_normal(2), jnp.ones((5, 2)), jax.random.key(7)
+    action, _ = drawn(policy, obs, key)
+    np.testing.assert_allclose(policy.sample(obs, key).T, action, rtol=1e-6)
+
+
+def test_categorical_expectation_is_the_explicit_sum_and_entropy_is_exact() -> None:
+    policy, obs = categorical(), jnp.arange(12)
+    logits = np.asarray(policy.body(obs), np.float64)
+    probs = (1 - UNIFORM_MIX) * scipy.special.softmax(logits, axis=-1) + UNIFORM_MIX / 3
+    table = np.random.default_rng(0).normal(size=(2, 12, 3))  # two epistemic indices
+
+    def value(o, a):
+        return jnp.einsum("zoa,oa->zo", table[:, o], a)
+
+    expected, entropy = policy.expect(obs, jax.random.key(0), value)
+    np.testing.assert_allclose(expected, (probs * table).sum(-1), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(entropy, scipy.stats.entropy(probs, axis=-1), rtol=1e-4)
+    assert np.ptp(entropy) > 0.05  # the law was tried on different distributions
+
+
+def test_categorical_draws_one_hot_choices_with_its_probabilities() -> None:
+    policy = categorical()
+    obs = jnp.full(20_000, 5)
+    drawn = np.asarray(policy.sample(obs, jax.random.key(0)))
+    assert set(np.unique(drawn)) == {0.0, 1.0}
+    assert (drawn.sum(-1) == 1).all()
+    probs, _ = policy.expect(obs[:1], jax.random.key(0), lambda _, a: a.T)
+    np.testing.assert_allclose(drawn.mean(0), probs[:, 0], atol=0.02)
+    assert drawn.mean(0).argmax() == policy.mode(obs[:1])[0].argmax()
+
+
+def test_target_entropy_counts_dimensions_or_a_share_of_the_maximum() -> None:
+    assert target_entropy(Box(6), -0.5, 0.75) == -3.0
+    assert target_entropy(Choice(4), -0.5, 0.75) == pytest.approx(0.75 * np.log(4))

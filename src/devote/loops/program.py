@@ -14,35 +14,48 @@ from devote.loops.fused import FusedLoop, RunState
 SEED_AXES = RunState(None, 0, 0, 0, 0, 0, 0, 0)  # type: ignore[arg-type]
 
 
+# What runs once or rarely compiles three times faster without LLVM's optimisations.
+HASTY = {"xla_backend_optimization_level": 0}
+
+
 class Program:
     """A loop compiled for `seeds`; with more than one, every array gains a leading seed axis."""
 
     def __init__(self, loop: FusedLoop, seeds: tuple[int, ...]) -> None:
         self.loop = loop
         self.seeds = seeds
-        self.prefill = self._compile(loop.prefill, donate=True)
-        self.chunk = self._compile(loop.chunk, donate=True, outputs=(SEED_AXES, 0))
-        self.refresh = self._compile(loop.refresh, donate=True)
-        self.evaluate = self._compile(loop.evaluate, outputs=0)
-        self.maps = self._compile(loop.maps, outputs=0)
+        self.prefill = self._compile(loop.prefill)
+        self.chunk = self._compile(loop.chunk, outputs=(SEED_AXES, 0))
+        self.refresh = self._compile(loop.refresh, options=HASTY)
+        self.evaluate = self._compile(loop.evaluate, outputs=0, donate=False)
+        self.maps = self._compile(loop.maps, outputs=0, donate=False, options=HASTY)
 
     def _compile(
-        self, function: Callable[..., Any], donate: bool = False, outputs: Any = SEED_AXES
+        self,
+        function: Callable[..., Any],
+        outputs: Any = SEED_AXES,
+        donate: bool = True,
+        options: dict[str, Any] | None = None,
     ) -> Any:
         if len(self.seeds) > 1:
             function = jax.vmap(function, in_axes=(SEED_AXES,), out_axes=outputs)
-        return jax.jit(function, donate_argnums=(0,) if donate else ())
+        return jax.jit(function, donate_argnums=(0,) if donate else (), compiler_options=options)
 
     def init(self) -> RunState:
         """The run before its first step."""
-        keys = [jax.random.key(seed) for seed in self.seeds]
-        if len(keys) == 1:
-            return jax.jit(self.loop.init)(keys[0])
-        return jax.jit(jax.vmap(self.loop.init, out_axes=SEED_AXES))(jnp.stack(keys))
+        return jax.jit(self._init, compiler_options=HASTY)(self._keys())
 
     def shape(self) -> RunState:
         """Shapes and types of the run's state, without allocating it."""
-        return jax.eval_shape(self.init)
+        return jax.eval_shape(self._init, self._keys())
+
+    def _keys(self) -> Array:
+        return jnp.stack([jax.random.key(seed) for seed in self.seeds])
+
+    def _init(self, keys: Array) -> RunState:
+        if len(self.seeds) == 1:
+            return self.loop.init(keys[0])
+        return jax.vmap(self.loop.init, out_axes=SEED_AXES)(keys)
 
     def per_seed(self, values: dict[str, Array]) -> list[dict[str, np.ndarray]]:
         """Results taken apart, one dictionary per seed."""

@@ -1,0 +1,5 @@
+"""`python -m devote`."""
+
+from devote.cli import main
+
+main()

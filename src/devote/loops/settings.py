@@ -43,7 +43,9 @@ class Round:
         per_vector_step = Fraction(settings.updates_per_step) * settings.num_envs
         if per_vector_step >= 1:
             return cls(1, round(per_vector_step))
-        return cls(round(1 / per_vector_step), 1)
+        pause = int(1 / per_vector_step)  # 1 / pause is just above what is wanted, or equal
+        near = min((pause, pause + 1), key=lambda steps: abs(Fraction(1, steps) - per_vector_step))
+        return cls(near, 1)
 
     def steps(self, num_envs: int) -> int:
         """Environment steps in a round."""

@@ -1,5 +1,7 @@
 """Small settings, specs, batches and states that the tests share."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -80,10 +82,25 @@ def shaken(seed: int, state: Any, by: float = 0.3) -> Any:
     return jax.tree.map(shake, state, is_leaf=lambda node: isinstance(node, Learner))
 
 
+@contextmanager
+def optimised() -> Iterator[None]:
+    """Compile with all optimisations, for programs that run longer than they compile."""
+    jax.config.update("jax_disable_most_optimizations", False)
+    try:
+        yield
+    finally:
+        jax.config.update("jax_disable_most_optimizations", True)
+
+
 def named_leaves(tree: Any) -> dict[str, np.ndarray]:
     """Every leaf by the name of its path."""
     leaves = jax.tree_util.tree_leaves_with_path(tree)
     return {jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in leaves}
+
+
+def shared(net: Any) -> dict[str, np.ndarray]:
+    """All leaves but lookup tables, whose rows outside a batch rest."""
+    return {n: leaf for n, leaf in named_leaves(net).items() if not n.endswith(".table")}
 
 
 def changed_leaves(before: Any, after: Any) -> set[str]:

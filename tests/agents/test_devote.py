@@ -9,12 +9,7 @@ import pytest
 
 from devote.core.trees import interpolate
 from devote.epistemic.novelty import novelty, residual
-from tiny import SPECS, assert_close, changed_leaves, devote, fresh, shaken, some_batch
-
-
-def shared(net):
-    """Without lookup tables, whose rows outside a batch rest."""
-    return [x for x in jax.tree.leaves(net) if x.ndim < 3 or x.shape[-2] != 12]
+from tiny import SPECS, assert_close, changed_leaves, devote, fresh, shaken, shared, some_batch
 
 
 @cache

@@ -1,0 +1,74 @@
+"""Every agent and environment of the registry, at the size of the `smoke` preset.
+
+A new agent or environment is picked up by its entry in `devote.registry`.
+"""
+
+from dataclasses import replace
+from functools import cache
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from devote.core import Env
+from devote.loops.fused import FusedLoop, RunState
+from devote.presets import smoke
+from devote.registry import AGENTS, ENVS
+
+SEEDS = (3, 4)
+
+
+def env(name: str) -> Env:
+    """A small environment."""
+    return ENVS[name].build(smoke(name, next(iter(AGENTS))).env)
+
+
+def _kinds() -> list[str]:
+    """One environment for each kind of observation and action."""
+    kinds: dict[Any, str] = {}
+    for name in ENVS:
+        spec = env(name).spec
+        kinds.setdefault((type(spec.observation), type(spec.action)), name)
+    return list(kinds.values())
+
+
+PAIRS = [(agent, task) for agent in AGENTS for task in _kinds()]
+
+
+@cache
+def loop(agent: str, task: str) -> FusedLoop:
+    """A small loop: 8 vector steps of prefill, chunks of 10 rounds."""
+    run = smoke(task, agent)
+    built = ENVS[task].build(run.env)
+    settings = replace(run.loop, num_envs=8, updates_per_step=1 / 16, log_interval=160)
+    return FusedLoop(AGENTS[agent].build(run.agent, built.spec), built, settings)
+
+
+class Played(NamedTuple):
+    """A run of several seeds as one program, before and after a chunk."""
+
+    start: RunState
+    end: RunState
+    metrics: Any
+
+
+@cache
+def _program(agent: str, task: str) -> Any:
+    program = loop(agent, task)
+
+    def play(key: jax.Array) -> Played:
+        start = program.init(key)
+        return Played(start, *program.chunk(program.prefill(start)))
+
+    return jax.jit(jax.vmap(play))
+
+
+@cache
+def played(agent: str, task: str, seeds: tuple[int, ...] = SEEDS) -> Played:
+    """The seeds, each along the leading axis of everything."""
+    return _program(agent, task)(jnp.stack([jax.random.key(seed) for seed in seeds]))
+
+
+def seed(tree: Any, which: int) -> Any:
+    """One seed of a run."""
+    return jax.tree.map(lambda x: x[which], tree)

@@ -1,0 +1,113 @@
+"""What every agent promises."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from every import PAIRS, SEEDS, loop, played, seed
+
+from devote.core import Choice
+from devote.loops import checkpoint
+from tiny import changed_leaves, named_leaves
+
+pytestmark = pytest.mark.parametrize(("name", "task"), PAIRS)
+KEY = jax.random.key(0)
+
+
+def structure(tree):
+    return jax.tree.map(lambda x: (x.shape, x.dtype), tree)
+
+
+def batch_of(name, task):
+    program, run = loop(name, task), seed(played(name, task), 0).end
+    return program.sample(run, KEY)
+
+
+def test_actions_fit_the_task(name, task) -> None:
+    program, run = loop(name, task), seed(played(name, task), 0).end
+    agent, kind = program.agent, program.env.spec.action
+    obs = jax.vmap(program.env.observe)(run.worlds)
+    first = jnp.zeros(len(obs), bool)
+    behaviour, _ = agent.act(run.agent, run.memory, obs, first, KEY)
+    for action in map(np.asarray, (behaviour, agent.greedy(run.agent, obs))):
+        assert action.shape == (len(obs), kind.size)
+        assert action.dtype == np.float32
+        assert (np.abs(action) <= 1).all()
+        if isinstance(kind, Choice):
+            assert ((action == 0) | (action == 1)).all()
+            assert (action.sum(-1) == 1).all()
+
+
+def test_a_chunk_keeps_shapes_and_types_and_stays_finite(name, task) -> None:
+    run = played(name, task)
+    assert structure(run.start) == structure(run.end)
+    for leaf, value in named_leaves(run.end.agent).items():
+        assert np.isfinite(value).all(), leaf
+    for metric, value in run.metrics.items():
+        if not metric.startswith("rollout/"):  # means over no episode are NaN
+            assert np.isfinite(value).all(), metric
+            assert value.shape == (len(SEEDS),), metric
+
+
+def test_seeds_differ_in_weights_and_noise(name, task) -> None:
+    run = played(name, task)
+    one, other = (named_leaves(seed(run.start.agent, i)) for i in range(2))
+    drawn = [n for n, x in one.items() if x.ndim >= 2 and np.ptp(x) > 0]
+    assert len(drawn) >= 3
+    assert not [n for n in drawn if np.array_equal(one[n], other[n])]
+    assert not np.array_equal(*run.end.replay.action)
+
+
+def test_the_seed_decides_and_not_its_place_in_the_program(name, task) -> None:
+    run, turned = played(name, task), played(name, task, SEEDS[::-1])
+    for i in range(2):
+        assert not changed_leaves(seed(run.end.agent, i), seed(turned.end.agent, 1 - i))
+        assert not changed_leaves(seed(run.end.replay, i), seed(turned.end.replay, 1 - i))
+
+
+def test_update_compiles_once_learns_and_leaves_the_prior(name, task) -> None:
+    agent, batch = loop(name, task).agent, batch_of(name, task)
+    traces = 0
+
+    @jax.jit
+    def update(state, batch, key):
+        nonlocal traces
+        traces += 1
+        return agent.update(state, batch, key)[0]
+
+    start = state = seed(played(name, task).start.agent, 0)
+    for i in range(50):
+        state = update(state, batch, jax.random.fold_in(KEY, i))
+    assert traces == 1
+    changed = changed_leaves(start, state)
+    assert len(changed) >= 5
+    assert not [leaf for leaf in changed if ".prior" in leaf]
+
+
+def test_refresh_keeps_shapes_types_and_the_prior(name, task) -> None:
+    agent, state = loop(name, task).agent, seed(played(name, task).end.agent, 0)
+    fresh = jax.jit(agent.refresh)(state, KEY)
+    assert structure(fresh) == structure(state)
+    assert not [leaf for leaf in changed_leaves(state, fresh) if ".prior" in leaf]
+
+
+def test_maps_give_one_finite_number_per_observation(name, task) -> None:
+    program, state = loop(name, task), seed(played(name, task).end.agent, 0)
+    obs = batch_of(name, task).obs
+    maps = jax.jit(program.agent.maps)(state, obs)
+    assert maps
+    for title, values in maps.items():
+        assert values.shape == (len(obs),), title
+        assert np.isfinite(values).all(), title
+
+
+def test_saved_and_restored_agents_act_alike(name, task, tmp_path) -> None:
+    agent, run = loop(name, task).agent, played(name, task)
+    state, other = (seed(run.end.agent, i) for i in range(2))
+    checkpoint.save(tmp_path, 1, state, {})
+    _, restored, _ = checkpoint.restore(tmp_path, other)
+    assert not changed_leaves(state, restored)
+    obs, memory = batch_of(name, task).obs[:8], seed(run.end.memory, 0)
+    first = jnp.zeros(8, bool)
+    one, two = (agent.act(s, memory, obs, first, KEY)[0] for s in (state, restored))
+    np.testing.assert_array_equal(one, two)

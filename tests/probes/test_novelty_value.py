@@ -1,0 +1,72 @@
+"""With a residual that never changes, the novelty value is its analytic discounted sum."""
+
+from dataclasses import replace
+from functools import cache
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from mdps import DISCOUNT, PROBE_SAC, SPECS, Row, both_sides, train
+
+from devote.agents.devote import Devote
+from devote.epistemic.novelty import residual
+from tiny import DEVOTE, fresh
+
+CHAIN = (  # 0 -> 1 -> 2 -> over, and 3 for ever
+    Row(0.0, 1, False),
+    Row(0.0, 2, False),
+    Row(0.0, 2, True),
+    Row(0.0, 3, False),
+)
+CASES = [("magnitude", "continuous"), ("magnitude", "discrete"), ("signed", "continuous")]
+
+
+@cache
+def trained(propagation, kind):
+    """The agent after training with a frozen corrector, prior and corrector blind to actions."""
+    settings = replace(
+        DEVOTE, sac=PROBE_SAC, propagation=propagation, corrector_rate=0.0, num_indices=2
+    )
+    agent = Devote(settings, SPECS[kind])
+
+    def blind(net):
+        return eqx.tree_at(lambda n: n.members.phase.action, net, replace_fn=jnp.zeros_like)
+
+    state = fresh(agent)
+    corrector = state.corrector._replace(net=blind(state.corrector.net))
+    state = state._replace(
+        prior=blind(state.prior),
+        corrector=corrector,
+        corrector_target=blind(state.corrector_target),
+    )
+    return train(agent, state, 1500, CHAIN)
+
+
+def residuals(state, kind):
+    """c + g in every state of the chain, (index, state)."""
+    each = [
+        residual(state.corrector.net, state.prior, *both_sides(SPECS[kind], s)) for s in range(4)
+    ]
+    for values in each:
+        np.testing.assert_allclose(values[:, 0], values[:, 1], rtol=1e-5)  # blind to the action
+    return np.stack([values[:, 0] for values in each], axis=1)
+
+
+@pytest.mark.parametrize(("propagation", "kind"), CASES)
+def test_novelty_value_is_the_discounted_sum_of_what_lies_ahead(propagation, kind) -> None:
+    state = trained(propagation, kind)
+    local = residuals(state, kind)
+    assert (local < -0.05).any()  # otherwise both kinds of propagation are one
+    local = np.abs(local) if propagation == "magnitude" else local
+    expected = {
+        0: DISCOUNT * (local[:, 1] + DISCOUNT * local[:, 2]),
+        1: DISCOUNT * local[:, 2],
+        2: 0.0 * local[:, 0],
+        3: DISCOUNT * local[:, 3] / (1 - DISCOUNT),
+    }
+    for number, value in expected.items():
+        found = state.novelty_value.net(*both_sides(SPECS[kind], number))
+        np.testing.assert_allclose(
+            found, np.stack([value, value], axis=1), atol=0.08, err_msg=f"state {number}"
+        )

@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, PRNGKeyArray
+from jaxtyping import Array
 
 from devote.regression.priors import MLP, Net, Prior
-from devote.regression.rows import Rows, pad, stack
+from devote.regression.rows import pad, stack
 from devote.regression.training import Progress, Targets, Training, evaluate, train
 
 MEAN = MLP(width=100, depth=2)  # paper
@@ -54,17 +54,16 @@ def fit_bootstrap(
 ) -> Any:
     """Independent mean predictors; with `resample`, a Poisson(1) weight per member and row."""
     rows = stack([split.x for split in splits], training.batch_size)
-    net_keys, weight_keys, batch_keys = _keys(seeds, 3)
-    nets = _draw(architecture, net_keys, members, rows)
-    shape = (len(splits), members, rows.batch_limit)
-    value = jnp.broadcast_to(pad([s.y for s in splits], rows.batch_limit)[:, None], shape)
+    nets = _draw(architecture, seeds, 0, members, rows.x.shape[-1])
+    shape = (len(splits), members, rows.length)
+    value = jnp.broadcast_to(pad([s.y for s in splits], rows.length)[:, None], shape)
     weight = jnp.ones(shape)
     if resample:
-        draw = lambda key: jax.random.poisson(key, 1.0, shape[1:])  # noqa: E731
-        weight = jax.vmap(draw)(weight_keys).astype(jnp.float32)
+        draws = [np.random.default_rng([seed, 2]).poisson(1.0, shape[1:]) for seed in seeds]
+        weight = jnp.asarray(np.stack(draws), jnp.float32)
     learns = architecture.trained(nets)
     targets = Targets(value, weight)
-    return train(nets, learns, rows, targets, batch_keys, training, weight_decay, progress)
+    return train(nets, learns, rows, targets, seeds, training, weight_decay, progress)
 
 
 def fit_pairs(
@@ -77,13 +76,12 @@ def fit_pairs(
 ) -> Pairs:
     """Correctors that minimise (c + g)^2 at the training inputs; labels are not used."""
     rows = stack(inputs, training.batch_size)
-    prior_keys, corrector_keys, batch_keys = _keys(seeds, 3)
-    priors = _draw(prior, prior_keys, members, rows)
-    correctors = _draw(prior, corrector_keys, members, rows)
+    priors = _draw(prior, seeds, 0, members, rows.x.shape[-1])
+    correctors = _draw(prior, seeds, 1, members, rows.x.shape[-1])
     value = -jnp.asarray(np.stack(evaluate(priors, list(np.asarray(rows.x)), training.layout)))
     targets = Targets(value, jnp.ones_like(value))
-    learns = prior.trained(correctors)  # type: ignore[arg-type]
-    fitted = train(correctors, learns, rows, targets, batch_keys, training, progress=progress)
+    learns = prior.trained(correctors)
+    fitted = train(correctors, learns, rows, targets, seeds, training, progress=progress)
     return Pairs(priors, fitted)
 
 
@@ -93,24 +91,10 @@ def residuals(pairs: Pairs, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
     return [corrector + prior for corrector, prior in both]
 
 
-def _keys(seeds: Sequence[int], purposes: int) -> list[PRNGKeyArray]:
-    """For each purpose one key per split, which depends on the seed of that split alone."""
-    keys = jnp.stack([jax.random.key(seed) for seed in seeds])
-    split = jax.vmap(lambda key: jax.random.split(key, purposes))(keys)
-    return [split[:, purpose] for purpose in range(purposes)]
-
-
-def _draw(prior: Prior, keys: PRNGKeyArray, members: int, rows: Rows) -> Any:
-    """Fresh networks over (splits, members)."""
-    inputs = rows.x.shape[-1]
-
-    def member(key: PRNGKeyArray) -> Net:
-        return prior.draw(key, inputs)
-
-    def split(key: PRNGKeyArray) -> Any:
-        return jax.vmap(member)(jax.random.split(key, members))
-
-    return jax.jit(jax.vmap(split))(keys)
+def _draw(prior: Prior, seeds: Sequence[int], purpose: int, members: int, inputs: int) -> Any:
+    """Fresh networks over (splits, members); those of a split depend on its seed alone."""
+    nets = [prior.draw(np.random.default_rng([seed, purpose]), members, inputs) for seed in seeds]
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *nets)
 
 
 def spread(outputs: Array | np.ndarray) -> np.ndarray:

@@ -1,10 +1,13 @@
 """The plain ReLU network of the calibration experiments: no norm, no squashing."""
 
+from itertools import pairwise
 from typing import Literal
 
 import equinox as eqx
 import jax
-from jaxtyping import Array, Float, PRNGKeyArray
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
 
 Init = Literal["fan_in", "fan_out"]
 
@@ -22,20 +25,24 @@ class Perceptron(eqx.Module):
 
 
 def perceptron(
-    key: PRNGKeyArray, inputs: int, width: int, depth: int, init: Init = "fan_in"
+    generator: np.random.Generator,
+    members: int,
+    inputs: int,
+    width: int,
+    depth: int,
+    init: Init = "fan_in",
 ) -> Perceptron:
-    """A fresh network: weights uniform in +-1/sqrt(fan-in), or by fan-out as in the authors' code.
+    """Fresh networks along a leading member axis.
 
-    Biases are uniform in +-1/sqrt(fan-in) in both.
+    Weights are uniform in +-1/sqrt(fan-in), or by fan-out as in the authors' code; biases are
+    uniform in +-1/sqrt(fan-in) in both.
     """
     sizes = (inputs, *[width] * depth, 1)
     weights, biases = [], []
-    for layer_key, size_in, size_out in zip(
-        jax.random.split(key, depth + 1), sizes[:-1], sizes[1:], strict=True
-    ):
-        weight_key, bias_key = jax.random.split(layer_key)
+    for size_in, size_out in pairwise(sizes):
         fan = size_in if init == "fan_in" else size_out
-        weight = jax.random.uniform(weight_key, (size_in, size_out), minval=-1.0) * fan**-0.5
-        weights.append(weight)
-        biases.append(jax.random.uniform(bias_key, (size_out,), minval=-1.0) * size_in**-0.5)
-    return Perceptron(tuple(weights), tuple(biases))
+        weights.append(generator.uniform(-1.0, 1.0, (members, size_in, size_out)) * fan**-0.5)
+        biases.append(generator.uniform(-1.0, 1.0, (members, size_out)) * size_in**-0.5)
+    return jax.tree.map(
+        lambda a: jnp.asarray(a, jnp.float32), Perceptron(tuple(weights), tuple(biases))
+    )

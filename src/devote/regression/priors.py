@@ -4,13 +4,12 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 import jax
-from jaxtyping import PRNGKeyArray
+import numpy as np
 
 from devote.core.errors import UserError
 from devote.regression.perceptron import Init, Perceptron, perceptron
-from devote.regression.waves import Waves, waves
+from devote.regression.waves import Readout, Waves, waves
 
-Readout = Literal["ones", "normal", "uniform"]
 Trains = Literal["all", "readout"]
 Net = Waves | Perceptron
 
@@ -23,7 +22,7 @@ class RFN:
     """In the units of the inputs; "auto" chooses from the training data (`length_scale.py`)."""
     features: int = 1024  # paper
     readout: Readout = "ones"
-    """Paper: ones, variance 1. "normal": also variance 1. "uniform": authors' code, variance 1/3."""
+    """Ones (paper) or "normal", variance 1; "uniform" (authors' code), variance 1/3."""
     trains: Trains = "all"
     """What of the corrector learns: everything, or the readout alone as in the authors' code."""
 
@@ -37,11 +36,11 @@ class RFN:
         _check(self.readout in get_args(Readout), f"one of {get_args(Readout)}", self.readout)
         _check(self.trains in get_args(Trains), f"one of {get_args(Trains)}", self.trains)
 
-    def draw(self, key: PRNGKeyArray, inputs: int) -> Waves:
-        """A fresh network."""
+    def draw(self, generator: np.random.Generator, members: int, inputs: int) -> Waves:
+        """Fresh networks."""
         if isinstance(self.length_scale, str):
             raise UserError("a chosen length scale", "auto", "call `choose_length_scale` first")
-        return waves(key, inputs, self.features, self.length_scale, self.readout)
+        return waves(generator, members, inputs, self.features, self.length_scale, self.readout)
 
     def trained(self, net: Waves) -> Waves:
         """True on the parameters of a corrector that learn."""
@@ -63,9 +62,9 @@ class MLP:
         _check(self.width >= 1 and self.depth >= 1, "width and depth of at least 1", self)
         _check(self.init in get_args(Init), f"one of {get_args(Init)}", self.init)
 
-    def draw(self, key: PRNGKeyArray, inputs: int) -> Perceptron:
-        """A fresh network."""
-        return perceptron(key, inputs, self.width, self.depth, self.init)
+    def draw(self, generator: np.random.Generator, members: int, inputs: int) -> Perceptron:
+        """Fresh networks."""
+        return perceptron(generator, members, inputs, self.width, self.depth, self.init)
 
     def trained(self, net: Perceptron) -> Perceptron:
         """True on every parameter."""

@@ -5,17 +5,17 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float
 
 
 class Rows(NamedTuple):
-    """The training inputs of several splits of a dataset."""
+    """The inputs of several splits of a dataset, and how many rows of each are real."""
 
     x: Float[Array, "splits rows inputs"]
-    count: Int[Array, "splits"]
+    real: tuple[int, ...]
 
     @property
-    def batch_limit(self) -> int:
+    def length(self) -> int:
         """How many rows there are with the padding."""
         return self.x.shape[1]
 
@@ -27,7 +27,7 @@ def padded_length(longest: int, batch_size: int) -> int:
     return min(batch_size, 1 << max(longest - 1, 1).bit_length())
 
 
-def pad(values: Sequence[np.ndarray], length: int) -> np.ndarray:
+def pad(values: Sequence[np.ndarray], length: int) -> Float[np.ndarray, "splits length ..."]:
     """Arrays stacked along a new first axis, zeros after the last row of each."""
     stacked = np.zeros((len(values), length, *values[0].shape[1:]), np.float32)
     for row, value in zip(stacked, values, strict=True):
@@ -38,5 +38,4 @@ def pad(values: Sequence[np.ndarray], length: int) -> np.ndarray:
 def stack(inputs: Sequence[np.ndarray], batch_size: int) -> Rows:
     """The inputs of all splits as one array."""
     length = padded_length(max(len(x) for x in inputs), batch_size)
-    counts = jnp.array([len(x) for x in inputs])
-    return Rows(jnp.asarray(pad(inputs, length)), counts)
+    return Rows(jnp.asarray(pad(inputs, length)), tuple(len(x) for x in inputs))

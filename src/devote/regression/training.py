@@ -10,11 +10,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float, Int
 
 from devote.core import trees
 from devote.core.errors import UserError
-from devote.regression.rows import Rows, stack
+from devote.regression.rows import Rows, pad
 
 Layout = Literal["auto", "loop", "vmap"]
 Progress = Callable[[int, int], None]
@@ -22,6 +22,8 @@ Progress = Callable[[int, int], None]
 
 _BLOCK = 512
 """Rows evaluated at once: the features of a block stay in cache."""
+_CHUNK = 25
+"""Most epochs in one call of the compiled program; progress is told between calls."""
 
 
 @dataclass(frozen=True)
@@ -53,35 +55,66 @@ class _Lane(NamedTuple):
     moments: Any
 
 
+class _Batch(NamedTuple):
+    """What one step sees; `live` is False on padding."""
+
+    x: Array
+    value: Array
+    weight: Array
+    live: Array
+
+
 def train(
     nets: Any,
     trained: Any,
     rows: Rows,
     targets: Targets,
-    keys: PRNGKeyArray,
+    seeds: Sequence[int],
     settings: Training,
     weight_decay: float = 0.0,
     progress: Progress | None = None,
 ) -> Any:
     """Networks stacked over (splits, members), fitted by weighted least squares.
 
-    `trained` is True on the leaves that learn; members of a split see the same batches.
+    `trained` is True on the leaves that learn; members of a split see the same batches, in an
+    order that depends on the seed of the split alone.
     """
-    lane_parts, frozen = eqx.partition(nets, trained)
-    optimiser = _optimiser(settings.rate, weight_decay)
-    lanes = _Lane(lane_parts, jax.vmap(jax.vmap(optimiser.init))(lane_parts))
-    done, chunk = 0, max(1, settings.epochs // 20) if progress else settings.epochs
-    while done < settings.epochs:
-        count = min(chunk, settings.epochs - done)
-        epochs = jnp.arange(done, done + count)
+    parts, frozen = eqx.partition(nets, trained)
+    lanes = _start(parts)
+    generators = [np.random.default_rng([seed, 3]) for seed in seeds]
+    batch = min(settings.batch_size, rows.length)
+    ragged = len({-(-count // batch) for count in rows.real}) > 1
+    epochs = next(n for n in range(_CHUNK, 0, -1) if settings.epochs % n == 0)
+    for done in range(epochs, settings.epochs + 1, epochs):
+        orders = jnp.asarray(_orders(generators, rows, epochs))
         lanes = _run(
-            lanes, frozen, rows, targets, keys, epochs, settings=settings, weight_decay=weight_decay
+            lanes,
+            frozen,
+            rows.x,
+            targets,
+            orders,
+            jnp.asarray(rows.real),
+            settings,
+            weight_decay,
+            ragged,
         )
-        done += count
         if progress:
             jax.block_until_ready(lanes)
             progress(done, settings.epochs)
     return eqx.combine(lanes.trained, frozen)
+
+
+def _orders(
+    generators: Sequence[np.random.Generator], rows: Rows, epochs: int
+) -> Int[np.ndarray, "splits epochs rows"]:
+    """Random orders of the real rows, the padding after them.
+
+    Made on the host: sorting random numbers on a CPU device costs more, to compile and to run.
+    """
+    orders = np.tile(np.arange(rows.length, dtype=np.int32), (len(generators), epochs, 1))
+    for split, generator, count in zip(orders, generators, rows.real, strict=True):
+        generator.permuted(split[:, :count], axis=1, out=split[:, :count])
+    return orders
 
 
 def _optimiser(rate: float, weight_decay: float) -> optax.GradientTransformation:
@@ -89,6 +122,12 @@ def _optimiser(rate: float, weight_decay: float) -> optax.GradientTransformation
     return optax.chain(
         optax.add_decayed_weights(weight_decay), optax.scale_by_adam(), optax.scale(-rate)
     )
+
+
+@jax.jit
+def _start(trained: Any) -> _Lane:
+    # Adam's moments do not depend on rate and decay.
+    return _Lane(trained, jax.vmap(jax.vmap(_optimiser(1.0, 0.0).init))(trained))
 
 
 def each(function: Callable[..., Any], layout: Layout) -> Callable[..., Any]:
@@ -100,85 +139,81 @@ def each(function: Callable[..., Any], layout: Layout) -> Callable[..., Any]:
     return lambda *inputs: jax.lax.map(lambda given: function(*given), inputs)
 
 
-@partial(jax.jit, static_argnames=("settings", "weight_decay"), donate_argnums=0)
+@partial(jax.jit, static_argnums=(6, 7, 8), donate_argnums=0)
 def _run(
     lanes: _Lane,
     frozen: Any,
-    rows: Rows,
+    x: Float[Array, "splits rows inputs"],
     targets: Targets,
-    keys: PRNGKeyArray,
-    epochs: Array,
-    *,
+    orders: Int[Array, "splits epochs rows"],
+    real: Int[Array, "splits"],
     settings: Training,
     weight_decay: float,
+    ragged: bool,
 ) -> _Lane:
     """Some epochs of every split."""
-    batch = min(settings.batch_size, rows.batch_limit)
+    batch = min(settings.batch_size, x.shape[1])
     optimiser = _optimiser(settings.rate, weight_decay)
 
     def split(
-        lanes: _Lane, frozen: Any, x: Array, count: Array, targets: Targets, key: PRNGKeyArray
+        lanes: _Lane, frozen: Any, x: Array, targets: Targets, orders: Array, real: Array
     ) -> _Lane:
-        def epoch(lanes: _Lane, number: Array) -> tuple[_Lane, None]:
-            order = _shuffled(jax.random.fold_in(key, number), x.shape[0], count)
+        live = (jnp.arange(x.shape[0]) < real).reshape(-1, batch)
+
+        def epoch(lanes: _Lane, order: Array) -> tuple[_Lane, None]:
             batches = x[order].reshape(-1, batch, x.shape[1])
-            live = (jnp.arange(order.size) < count).reshape(-1, batch)
 
             def member(lane: _Lane, frozen: Any, value: Array, weight: Array) -> _Lane:
                 value, weight = (a[order].reshape(-1, batch) for a in (value, weight))
 
-                def step(lane: _Lane, now: tuple[Array, ...]) -> tuple[_Lane, None]:
-                    return _descend(optimiser, lane, frozen, *now), None
+                def step(lane: _Lane, now: _Batch) -> tuple[_Lane, None]:
+                    return _descend(optimiser, lane, frozen, now, ragged), None
 
-                return jax.lax.scan(step, lane, (batches, value, weight, live))[0]
+                return jax.lax.scan(step, lane, _Batch(batches, value, weight, live))[0]
 
             return each(member, settings.layout)(lanes, frozen, *targets), None
 
-        return jax.lax.scan(epoch, lanes, epochs)[0]
+        return jax.lax.scan(epoch, lanes, orders)[0]
 
-    return each(split, settings.layout)(lanes, frozen, *rows, targets, keys)
+    return each(split, settings.layout)(lanes, frozen, x, targets, orders, real)
 
 
 def _descend(
     optimiser: optax.GradientTransformation,
     lane: _Lane,
     frozen: Any,
-    x: Array,
-    value: Array,
-    weight: Array,
-    live: Array,
+    batch: _Batch,
+    ragged: bool,
 ) -> _Lane:
     """One Adam step on the mean over the real rows of a batch; none where there are no rows."""
-    rows = jnp.sum(live)
+    rows = jnp.sum(batch.live)
 
     def loss(trained: Any) -> Array:
-        error = eqx.combine(trained, frozen)(x) - value
-        return jnp.sum(jnp.where(live, weight * error**2, 0.0)) / jnp.maximum(rows, 1)
+        error = eqx.combine(trained, frozen)(batch.x) - batch.value
+        weighted = jnp.where(batch.live, batch.weight * error**2, 0.0)
+        return jnp.sum(weighted) / jnp.maximum(rows, 1)
 
     updates, moments = optimiser.update(jax.grad(loss)(lane.trained), lane.moments, lane.trained)
     moved = _Lane(optax.apply_updates(lane.trained, updates), moments)
-    return trees.where(rows > 0, moved, lane)
+    return trees.where(rows > 0, moved, lane) if ragged else moved
 
 
-def _shuffled(key: PRNGKeyArray, length: int, count: Array) -> Array:
-    """A random order of the real rows, then the padding."""
-    ranks = jax.random.uniform(key, (length,))
-    return jnp.argsort(jnp.where(jnp.arange(length) < count, ranks, 2.0))
+def evaluate(
+    nets: Any, inputs: Sequence[np.ndarray], layout: Layout = "auto"
+) -> list[Float[np.ndarray, "members rows"]]:
+    """Outputs of every split's networks at that split's inputs.
 
-
-def evaluate(nets: Any, inputs: Sequence[np.ndarray], layout: Layout = "auto") -> list[np.ndarray]:
-    """Outputs `(members, rows)` of every split's networks at that split's inputs."""
-    stacked = stack(inputs, _BLOCK)
-    outputs = np.asarray(_evaluate(nets, stacked.x, layout=layout))
+    Always whole blocks, so that a row's output does not depend on its company.
+    """
+    length = -(-max(len(x) for x in inputs) // _BLOCK) * _BLOCK
+    outputs = np.asarray(_evaluate(nets, jnp.asarray(pad(inputs, length)), layout))
     return [values[:, : len(x)] for values, x in zip(outputs, inputs, strict=True)]
 
 
-@partial(jax.jit, static_argnames="layout")
+@partial(jax.jit, static_argnums=2)
 def _evaluate(nets: Any, x: Array, layout: Layout) -> Array:
-    block = min(_BLOCK, x.shape[1])
-
     def split(nets: Any, x: Array) -> Array:
-        blocks = x.reshape(-1, block, x.shape[-1])
+        blocks = x.reshape(-1, _BLOCK, x.shape[-1])
 
         def member(net: Any) -> Array:
             return jax.lax.map(net, blocks).reshape(-1)

@@ -1,15 +1,16 @@
 """A Randomized Fourier Network on plain arrays, with a gradient as cheap as its products."""
 
+from typing import Literal
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float
 
-from devote.core import Vector
 from devote.nets.cosine import cos
-from devote.nets.encoder import Encoder
-from devote.nets.fourier import fourier
+
+Readout = Literal["ones", "normal", "uniform"]
 
 
 class Waves(eqx.Module):
@@ -26,27 +27,35 @@ class Waves(eqx.Module):
 
 
 def waves(
-    key: PRNGKeyArray, inputs: int, features: int, length_scale: float, readout: str
+    generator: np.random.Generator,
+    members: int,
+    inputs: int,
+    features: int,
+    length_scale: float,
+    readout: Readout,
 ) -> Waves:
-    """A fresh network: the library's RFN, or one with the uniform readout of the authors' code."""
-    base_key, readout_key, bias_key = jax.random.split(key, 3)
-    space = Encoder(Vector(low=(0.0,) * inputs, high=(1.0,) * inputs))
-    base = fourier(
-        base_key,
-        space,
-        0,
-        features,
-        length_scale,
-        "normal" if readout == "normal" else "ones",
-        squash=False,
+    """Fresh networks along a leading member axis.
+
+    Drawn by NumPy: compiling JAX's generator for every new shape took longer than short fits.
+    """
+    shape = (members, features)
+    frequencies = generator.normal(size=(members, inputs, features)) / length_scale
+    phases = generator.uniform(0.0, 2 * np.pi, shape)
+    bias = None
+    if readout == "ones":
+        weights = np.ones(shape)
+    elif readout == "normal":
+        weights = generator.normal(size=shape)
+    else:
+        # A linear layer of m inputs and one output, initialised by fan-out: weights in +-1.
+        weights = generator.uniform(-1.0, 1.0, shape)
+        bias = generator.uniform(-1.0, 1.0, members) * features**-0.5
+    return Waves(
+        jnp.asarray(frequencies, jnp.float32),
+        jnp.asarray(phases, jnp.float32),
+        jnp.asarray(weights, jnp.float32),
+        None if bias is None else jnp.asarray(bias, jnp.float32),
     )
-    net = Waves(base.phase.obs.matrix, base.phase.bias, base.readout, None)  # type: ignore[union-attr]
-    if readout != "uniform":
-        return net
-    # A linear layer of m inputs and one output, initialised by fan-out: weights in +-1.
-    weights = jax.random.uniform(readout_key, (features,), minval=-1.0)
-    bias = jax.random.uniform(bias_key, (), minval=-1.0) * features**-0.5
-    return Waves(net.frequencies, net.phases, weights, bias)
 
 
 @jax.custom_vjp

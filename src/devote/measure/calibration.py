@@ -13,11 +13,11 @@ class Estimate(NamedTuple):
 
     mean: float
     error: float
-    count: int
+    splits: int
 
 
 def auroc(negative: np.ndarray, positive: np.ndarray) -> float:
-    """Probability that a positive scores above a negative, ties counted half; NaN if one is empty."""
+    """Probability that a positive scores above a negative, ties count half; NaN if one is empty."""
     negative, positive = _vector(negative, "scores"), _vector(positive, "scores")
     if not (negative.size and positive.size):
         return float("nan")
@@ -27,7 +27,9 @@ def auroc(negative: np.ndarray, positive: np.ndarray) -> float:
     return float((below + not_above).mean() / (2 * negative.size))
 
 
-def misfit(inside_error: np.ndarray, outside_error: np.ndarray, quantile: float = 0.9) -> np.ndarray:
+def misfit(
+    inside_error: np.ndarray, outside_error: np.ndarray, quantile: float = 0.9
+) -> np.ndarray:
     """Which points out of distribution err by more than that quantile of the errors inside."""
     return _vector(outside_error, "errors") > np.quantile(_vector(inside_error, "errors"), quantile)
 

@@ -24,6 +24,9 @@ class GpTask:
     grid: int = 1000
 
 
+PAPER = GpTask()
+
+
 class GpDraw(NamedTuple):
     """One function: where it is observed and judged, and what it is on a grid."""
 
@@ -32,7 +35,7 @@ class GpDraw(NamedTuple):
     grid_f: np.ndarray
 
 
-def draw_task(seed: int, task: GpTask = GpTask()) -> GpDraw:
+def draw_task(seed: int, task: GpTask = PAPER) -> GpDraw:
     """The task with anchors, points, function and noise drawn from `seed`."""
     generator = np.random.default_rng(seed)
     anchors = generator.uniform(task.low, task.high, task.clusters)

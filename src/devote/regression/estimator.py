@@ -1,0 +1,123 @@
+"""Prior-corrector ensembles with the face of a scikit-learn regressor."""
+
+from dataclasses import replace
+from typing import Any
+
+import jax
+import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
+
+from devote.core.errors import UserError
+from devote.regression.length_scale import choose_length_scale
+from devote.regression.models import Labelled, Pairs, fit_mean, fit_pairs, residuals, spread
+from devote.regression.priors import MLP, RFN, Prior
+from devote.regression.training import Training, evaluate
+
+
+class EpistemicRegressor(RegressorMixin, BaseEstimator):
+    """A mean from the labels, and a standard deviation that shrinks only where there was data.
+
+    Inputs are taken in the units given: scale them first, e.g. in a `Pipeline`. The target is
+    standardised inside, so the standard deviation far from all data is about that of the target.
+
+    Parameters
+    ----------
+    prior : RFN | MLP | None
+        What the correctors learn to cancel; None is `RFN()`.
+    members : int
+        Prior-corrector pairs.
+    epochs, batch_size, rate
+        Training by Adam of the mean and of the correctors.
+    random_state : int | RandomState | None
+        Seed of priors, initialisations and batches.
+    """
+
+    def __init__(
+        self,
+        prior: Prior | None = None,
+        *,
+        members: int = 10,
+        epochs: int = 500,
+        batch_size: int = 256,
+        rate: float = 1e-3,
+        random_state: Any = None,
+    ) -> None:
+        self.prior = prior
+        self.members = members
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.rate = rate
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> "EpistemicRegressor":  # noqa: N803
+        """Fit the mean to the labels and the correctors to the priors; all or nothing."""
+        x, target = check_X_y(X, y, y_numeric=True, dtype=np.float64, estimator=self)
+        target = np.asarray(target, np.float64)
+        training = Training(self.epochs, self.batch_size, self.rate)
+        prior = self._checked_prior()
+        self._check_rows(x)
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        if isinstance(prior, RFN) and prior.length_scale == "auto":
+            prior = replace(prior, length_scale=choose_length_scale(x, target, seed))
+        shift, scale = float(target.mean()), float(target.std()) or 1.0
+        labelled = Labelled(x, (target - shift) / scale)
+        mean_net = fit_mean([labelled], training, [seed])
+        pairs = fit_pairs(prior, [x], self.members, training, [seed])
+        validate_data(self, X, skip_check_array=True)
+        self.prior_ = prior
+        self.target_shift_, self.target_scale_ = shift, scale
+        self.mean_net_, self.pairs_ = jax.tree.map(np.asarray, (mean_net, pairs))
+        return self
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:  # noqa: N803
+        """The mean and, on request, the epistemic standard deviation."""
+        x = self._checked_inputs(X)
+        mean = self._mean(x)
+        if not return_std:
+            return mean
+        return mean, self.target_scale_ * spread(self._residuals(x))
+
+    def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> np.ndarray:  # noqa: N803
+        """Functions drawn from the belief, `(rows, n_samples)`: the mean plus c + g of members."""
+        x = self._checked_inputs(X)
+        chosen = check_random_state(random_state).randint(self.members, size=n_samples)
+        return (self._mean(x) + self.target_scale_ * self._residuals(x)[chosen]).T
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "pairs_" in vars(self)
+
+    def _mean(self, x: np.ndarray) -> np.ndarray:
+        output = evaluate(self.mean_net_, [x])[0][0].astype(np.float64)
+        return self.target_shift_ + self.target_scale_ * output
+
+    def _residuals(self, x: np.ndarray) -> np.ndarray:
+        return residuals(Pairs(*self.pairs_), [x])[0].astype(np.float64)
+
+    def _checked_inputs(self, X: Any) -> np.ndarray:  # noqa: N803
+        check_is_fitted(self)
+        return validate_data(self, X, reset=False, dtype=np.float64)
+
+    def _checked_prior(self) -> Prior:
+        prior = RFN() if self.prior is None else self.prior
+        if not isinstance(prior, RFN | MLP):
+            raise UserError("a prior RFN(...) or MLP(...)", repr(prior), "pass one of them")
+        return prior
+
+    def _check_rows(self, x: np.ndarray) -> None:
+        if self.members < 2:
+            raise UserError("at least 2 members", self.members, "a spread needs two")
+        if len(x) < self.members:
+            raise UserError(
+                f"at least as many rows as members ({self.members})",
+                f"n_samples = {len(x)}",
+                "give more rows or fewer members",
+            )
+        constant = np.flatnonzero(np.ptp(x, axis=0) == 0).tolist()
+        if constant:
+            raise UserError(
+                "inputs that vary",
+                f"constant columns {constant}",
+                "drop them, e.g. with VarianceThreshold in a Pipeline",
+            )

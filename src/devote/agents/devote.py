@@ -41,6 +41,8 @@ class DevoteSettings:
     """Readout of a Fourier network; the authors' code draws it from a normal."""
     prior_sees_action: bool = True
     """g(s, a, z) as in the paper; the authors' code has g(s, z)."""
+    corrector_sees_action: bool = True
+    """c(s, a, z); without the action it cancels g(s, z) sooner, and novelty is of states alone."""
     bootstrap_probability: float = 0.5
     """Chance that an index learns from a transition of a batch."""
     corrector_rate: float = 3e-4
@@ -114,7 +116,7 @@ class Devote:
     def init(self, key: PRNGKeyArray) -> DevoteState:
         """A fresh state."""
         task_key, prior_key, corrector_key, value_key, explorer_key = jax.random.split(key, 5)
-        corrector = self.build_prior(corrector_key, sees_action=True)
+        corrector = self.build_prior(corrector_key, self.settings.corrector_sees_action)
         novelty_value = self.build_novelty_value(value_key)
         return DevoteState(
             task=self.sac.init(task_key),
@@ -147,8 +149,9 @@ class Devote:
     ) -> tuple[DevoteState, Metrics]:
         """Algorithm 1: fit the critics, move the targets, improve both actors."""
         named, batch = name_rows(batch, self.spec.observation)
-        learned, metrics = self.learn(take_rows(state, named), batch, key)
-        return put_rows(state, learned, named), metrics
+        taken = take_rows(state, named)
+        learned, metrics = self.learn(taken, batch, key)
+        return put_rows(state, taken, learned, named), metrics
 
     def learn(
         self, state: DevoteState, batch: Transition, key: PRNGKeyArray

@@ -144,8 +144,9 @@ class Sac:
     ) -> tuple[SacState, Metrics]:
         """Fit the critic, move its target, improve the actor."""
         named, batch = name_rows(batch, self.spec.observation)
-        learned, metrics = self.learn(take_rows(state, named), batch, key)
-        return put_rows(state, learned, named), metrics
+        taken = take_rows(state, named)
+        learned, metrics = self.learn(taken, batch, key)
+        return put_rows(state, taken, learned, named), metrics
 
     def learn(
         self, state: SacState, batch: Transition, key: PRNGKeyArray

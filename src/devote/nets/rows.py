@@ -52,17 +52,19 @@ def take_rows(state: T, named: Named | None) -> T:
     return jax.tree.map(take, state, is_leaf=_is_lookup)
 
 
-def put_rows(state: T, update: T, named: Named | None) -> T:
-    """`update` with its rows written back into the tables of `state`."""
+def put_rows(state: T, taken: T, update: T, named: Named | None) -> T:
+    """`update`, which began as `taken`, with its rows written back into the tables of `state`."""
     if named is None:
         return update
 
-    def put(old: Any, new: Any) -> Any:
+    def put(old: Any, before: Any, new: Any) -> Any:
         if not _is_lookup(old):
             return new
+        if new.table is before.table:  # frozen, as in a prior
+            return old
         table = old.table.at[..., named.rows, :].set(
             new.table, mode="drop", indices_are_sorted=True, unique_indices=True
         )
         return Lookup(table)
 
-    return jax.tree.map(put, state, update, is_leaf=_is_lookup)
+    return jax.tree.map(put, state, taken, update, is_leaf=_is_lookup)

@@ -1,0 +1,87 @@
+"""What a user types, and what comes back when it is wrong."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from devote.cli import describe, dispatch, parse_train
+from devote.core.errors import UserError
+from devote.presets import PRESETS
+from devote.registry import AGENTS, ENVS
+from devote.run import check, flat
+
+
+def test_any_setting_is_a_flag_and_the_difference_is_printed() -> None:
+    run, out = parse_train(["spiral", "--length-scale", "1.5", "--discount=0.9", "--out", "there"])
+    assert run.agent.length_scale == 1.5
+    assert run.agent.sac.discount == 0.9
+    assert out == Path("there")
+    text = describe(run, out)
+    default = PRESETS["desk"]("spiral", "devote")
+    assert f"length_scale = 1.5 (preset: {default.agent.length_scale})" in text
+    assert "num_indices" not in text
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("agent", AGENTS)
+@pytest.mark.parametrize("env", ENVS)
+def test_every_preset_is_within_range_and_is_what_the_command_line_gives(
+    env: str, agent: str, preset: str
+) -> None:
+    run, _ = parse_train([env, "--agent", agent, "--preset", preset])
+    assert run == PRESETS[preset](env, agent)
+    check(run)
+    json.dumps(flat(run))
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["trian"], "did you mean train?"),
+        (["train", "spirall"], "did you mean spiral?"),
+        (["train", "spiral", "--agent", "devot"], "did you mean devote?"),
+        (["train", "spiral", "--preset", "dsk"], "did you mean desk?"),
+        (["train"], "expected an environment"),
+    ],
+)
+def test_unknown_names_get_a_suggestion(words: list[str], message: str) -> None:
+    with pytest.raises(UserError, match=message.replace("?", r"\?")):
+        dispatch(words) if words != ["train"] else parse_train([])
+
+
+def test_unknown_setting_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        parse_train(["spiral", "--lenght-scale", "2"])
+    assert caught.value.code == 2
+    assert "--length-scale" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("flag", "value", "message"),
+    [
+        ("--discount", "1.5", "expected discount from 0 to 1; got 1.5; change --discount"),
+        ("--length-scale", "0", "expected length_scale above 0; got 0.0"),
+        ("--learning-rate", "nan", "expected learning_rate above 0; got nan"),
+        ("--reset-interval", "-5", "expected reset_interval 0 or more; got -5"),
+        ("--replay-capacity", "3", "at least num_envs"),
+        ("--step-size", "4", "jump over a wall"),
+        ("--layout", "###\n#S \n###", "row 1"),
+    ],
+)
+def test_bad_values_are_refused_before_anything_is_written(
+    flag: str, value: str, message: str, tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    with pytest.raises(UserError, match=message):
+        dispatch(["train", "spiral", flag, value, "--out", str(out)])
+    assert not out.exists()
+
+
+def test_help_explains_settings_with_their_defaults(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        parse_train(["deep_sea", "--help"])
+    assert caught.value.code == 0
+    text = capsys.readouterr().out
+    assert "--size INT" in text
+    assert "(default: 50)" in text

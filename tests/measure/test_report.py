@@ -1,0 +1,80 @@
+"""The report on models that are not ours, and what it refuses."""
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from devote.figures.calibration import draw_report
+from devote.measure.report import calibration_report
+
+
+def data() -> tuple[tuple[np.ndarray, np.ndarray], ...]:
+    """A function of the first of two inputs; the middle of it is held out."""
+    generator = np.random.default_rng(0)
+    x = generator.uniform(size=(240, 2))
+    y = np.sin(8 * x[:, 0]) + 0.05 * generator.normal(size=240)
+    gap = np.abs(x[:, 0] - 0.5) < 0.2
+    known = np.flatnonzero(~gap)
+    train, inside = known[20:], known[:20]
+    return (x[train], y[train]), (x[inside], y[inside]), (x[gap], y[gap])
+
+
+def gaussian_process(x: np.ndarray, y: np.ndarray) -> Any:
+    gp = pytest.importorskip("sklearn.gaussian_process")
+    kernel = gp.kernels.RBF(0.3, "fixed")
+    model = gp.GaussianProcessRegressor(kernel, alpha=0.05**2, optimizer=None).fit(x, y)
+    return lambda at: model.predict(at, return_std=True)
+
+
+def forest(x: np.ndarray, y: np.ndarray) -> Any:
+    ensemble = pytest.importorskip("sklearn.ensemble")
+    model = ensemble.RandomForestRegressor(20, random_state=0).fit(x, y)
+    return lambda at: np.stack([tree.predict(at) for tree in model.estimators_])
+
+
+def ours(x: np.ndarray, y: np.ndarray) -> Any:
+    pytest.importorskip("sklearn")
+    from devote.regression.estimator import EpistemicRegressor
+    from devote.regression.priors import RFN
+
+    model = EpistemicRegressor(RFN(0.25, 128), members=5, epochs=150, rate=1e-2, random_state=0)
+    model.fit(x, y)
+    return lambda at: model.predict(at, return_std=True)
+
+
+@pytest.mark.parametrize(("build", "least"), [(gaussian_process, 0.9), (forest, 0.5), (ours, 0.8)])
+def test_report_on_three_kinds_of_model(build: Any, least: float) -> None:
+    train, inside, outside = data()
+    report = calibration_report(build(*train), inside, outside, slices=(0, 1), names=("a", "b"))
+    assert least < report.numbers["auroc"] <= 1
+    assert report.numbers["outside_sharpness"] > report.numbers["inside_sharpness"]
+    assert report.inside_coverage.shape == report.levels.shape
+    walk = report.slices[0]
+    assert walk.name == "a"
+    assert walk.std[45:55].mean() > walk.std[:10].mean()
+    assert json.loads(json.dumps(report.as_dict()))["auroc"] == report.numbers["auroc"]
+    figure = draw_report(report)
+    assert len(figure.axes) == 5
+
+
+def test_what_it_refuses() -> None:
+    _, inside, outside = data()
+    good = lambda x: (np.zeros(len(x)), np.arange(len(x), dtype=float))  # noqa: E731
+    for predict, message in (
+        (lambda x: (x, x), "vectors"),
+        (lambda x: (x, x, x), "tuple of 3"),
+        (lambda x: np.zeros(len(x)), "samples"),
+        (lambda x: np.zeros((len(x), 3)), "first axis"),
+        (lambda x: (np.zeros(len(x)), -np.ones(len(x))), "at least 0"),
+        (lambda x: (np.zeros(len(x)), np.full(len(x), np.nan)), "finite"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            calibration_report(predict, inside, outside)
+    with pytest.raises(ValueError, match="slice input"):
+        calibration_report(good, inside, outside, slices=(2,))
+    with pytest.raises(ValueError, match="out_of_distribution"):
+        calibration_report(good, inside, (outside[0], outside[0]))
+    with pytest.raises(ValueError, match="same columns"):
+        calibration_report(good, inside, (outside[0][:, :1], outside[1]))

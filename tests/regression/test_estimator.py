@@ -1,0 +1,110 @@
+"""The scikit-learn face: their own checks, their own tools, clear errors."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("sklearn")
+
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import check_estimator
+
+from devote.regression.estimator import EpistemicRegressor
+from devote.regression.length_scale import CANDIDATES, choose_length_scale
+from devote.regression.priors import MLP, RFN
+
+
+def small(prior: Any = RFN(0.5, features=16), **settings: Any) -> EpistemicRegressor:  # noqa: B008
+    defaults = {"members": 3, "epochs": 100, "rate": 1e-2, "random_state": 0}
+    return EpistemicRegressor(prior, **(defaults | settings))
+
+
+def data(rows: int = 40, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    x = np.random.default_rng(seed).uniform(size=(rows, 2))
+    return x, 10 + 5 * np.sin(4 * x[:, 0])
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_scikit_learn_s_own_checks() -> None:
+    results = check_estimator(small(), on_fail=None)
+    failed = {r["check_name"]: str(r["exception"]) for r in results if r["status"] == "failed"}
+    assert len(results) > 40
+    assert not failed
+
+
+def test_mean_std_and_samples_agree() -> None:
+    x, y = data()
+    model = small(members=8).fit(x, y)
+    mean, std = model.predict(x + 2, return_std=True)
+    np.testing.assert_array_equal(mean, model.predict(x + 2))
+    samples = model.sample_y(x + 2, 2000)
+    assert samples.shape == (40, 2000)
+    np.testing.assert_allclose(samples.std(axis=1), std, rtol=0.15)
+    assert model.score(x, y) > 0.9
+
+
+def test_seed_repeats_and_differs() -> None:
+    x, y = data()
+    first, again, other = (small(random_state=s).fit(x, y).predict(x) for s in (1, 1, 2))
+    np.testing.assert_array_equal(first, again)
+    assert np.abs(first - other).max() > 1e-6
+
+
+def test_pipeline_clone_and_grid_search() -> None:
+    x, y = data()
+    pipeline = make_pipeline(StandardScaler(), small(epochs=20))
+    mean, std = clone(pipeline).fit(x, y).predict(x, return_std=True)
+    assert mean.shape == std.shape == (40,)
+    priors = [RFN(0.5, 8), MLP(8, 1)]
+    search = GridSearchCV(
+        pipeline, {"epistemicregressor__prior": priors}, cv=2, error_score="raise"
+    )
+    assert search.fit(x, y).best_params_["epistemicregressor__prior"] in priors
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "settings", "message"),
+    [
+        (np.full((9, 2), np.nan), np.ones(9), {}, "NaN"),
+        (np.c_[np.arange(9.0), np.ones(9)], np.arange(9.0), {}, r"constant columns \[1\]"),
+        (np.arange(4.0).reshape(2, 2), np.arange(2.0), {}, "members"),
+        (np.arange(18.0).reshape(9, 2), np.ones((9, 2)), {}, "1d array"),
+        (np.arange(18.0).reshape(9, 2), np.arange(8.0), {}, "inconsistent"),
+        (np.arange(18.0).reshape(9, 2), np.arange(9.0), {"members": 1}, "2 members"),
+        (np.arange(18.0).reshape(9, 2), np.arange(9.0), {"epochs": 0}, "epochs"),
+        (np.arange(18.0).reshape(9, 2), np.arange(9.0), {"prior": "rfn"}, "RFN"),
+    ],
+)
+def test_bad_input_is_a_clear_error_and_nothing_is_fitted(
+    x: np.ndarray, y: np.ndarray, settings: dict[str, Any], message: str
+) -> None:
+    model = small(**settings)
+    before = set(vars(model))
+    with pytest.raises(ValueError, match=message):
+        model.fit(x, y)
+    assert set(vars(model)) == before
+
+
+def test_a_failed_fit_leaves_the_former_one() -> None:
+    x, y = data()
+    model = small(epochs=5).fit(x, y)
+    before = model.predict(x)
+    with pytest.raises(ValueError, match="NaN"):
+        model.fit(np.full((9, 3), np.nan), np.ones(9))
+    np.testing.assert_array_equal(model.predict(x), before)
+
+
+def test_auto_length_scale_follows_the_units_and_the_function() -> None:
+    x, _ = data(200)
+    smooth, rough = x[:, 0] + x[:, 1], np.sin(40 * x[:, 0]) * np.cos(40 * x[:, 1])
+    assert choose_length_scale(10 * x, smooth) == pytest.approx(10 * choose_length_scale(x, smooth))
+    unit = np.median(np.diff(np.percentile(x, [1, 99], axis=0), axis=0))
+    for target in (smooth, rough):
+        ratio = choose_length_scale(x, target) / unit
+        assert np.abs(ratio - np.array(CANDIDATES)).min() < 1e-9
+    chosen = small(RFN("auto", features=16), epochs=2).fit(x, smooth).prior_
+    assert isinstance(chosen.length_scale, float)

@@ -80,8 +80,8 @@ def matmul_flops(function: Callable[..., Any], *inputs: Any) -> float:
         total = 0.0
         for equation in jaxpr.eqns:
             if equation.primitive.name == "dot_general":
-                (contract, _), (batch_left, _) = equation.params["dimension_numbers"]
-                left, right = (v.aval for v in equation.invars)
+                (contract, _), (_batch_left, _) = equation.params["dimension_numbers"]
+                left, _right = (v.aval for v in equation.invars)
                 depth = np.prod([left.shape[i] for i in contract])
                 total += 2 * depth * np.prod(equation.outvars[0].aval.shape)
             repeat = equation.params.get("length", 1)

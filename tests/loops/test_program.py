@@ -1,0 +1,39 @@
+"""Several seeds as one program."""
+
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+from devote.loops.program import Program
+from devote.presets import smoke
+
+
+@pytest.fixture(scope="module")
+def programs() -> tuple[Program, Program]:
+    loop = smoke("deep_sea", "devote").plan(Path("unused")).loop
+    return Program(loop, (3, 4)), Program(loop, (4,))
+
+
+def test_a_seed_in_a_batch_is_the_seed_alone(programs: tuple[Program, Program]) -> None:
+    both, alone = programs
+    batch, batch_metrics = both.chunk(both.prefill(both.init()))
+    single, single_metrics = alone.chunk(alone.prefill(alone.init()))
+    np.testing.assert_array_equal(batch.visits[1], single.visits)
+    for name, value in alone.per_seed(single_metrics)[0].items():
+        np.testing.assert_allclose(
+            both.per_seed(batch_metrics)[1][name], value, rtol=1e-3, atol=1e-5, err_msg=name
+        )
+
+
+def test_seeds_differ_in_weights_prior_and_behaviour(programs: tuple[Program, Program]) -> None:
+    both, _ = programs
+    state = both.prefill(both.init())
+    for tree in (state.agent.prior, state.agent.explorer.actor.net, state.visits):
+        assert any(bool((x[0] != x[1]).any()) for x in jax.tree.leaves(tree))
+
+
+def test_the_clock_is_shared(programs: tuple[Program, Program]) -> None:
+    both, _ = programs
+    assert both.init().clock.vector_steps.shape == ()

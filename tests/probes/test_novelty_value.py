@@ -26,7 +26,7 @@ CASES = [("magnitude", "continuous"), ("magnitude", "discrete"), ("signed", "con
 def trained(propagation, kind):
     """The agent after training with a frozen corrector, prior and corrector blind to actions."""
     settings = replace(
-        DEVOTE, sac=PROBE_SAC, propagation=propagation, corrector_rate=0.0, num_indices=2
+        DEVOTE, sac=PROBE_SAC, propagation=propagation, corrector_rate=0.0, num_indices=4
     )
     agent = Devote(settings, SPECS[kind])
 
@@ -57,7 +57,8 @@ def residuals(state, kind):
 def test_novelty_value_is_the_discounted_sum_of_what_lies_ahead(propagation, kind) -> None:
     state = trained(propagation, kind)
     local = residuals(state, kind)
-    assert (local < -0.05).any()  # otherwise both kinds of propagation are one
+    for ahead in (local[:, 1:3], local[:, 3]):
+        assert (ahead < -0.3).any()  # what is passed on tells |x| from x
     local = np.abs(local) if propagation == "magnitude" else local
     expected = {
         0: DISCOUNT * (local[:, 1] + DISCOUNT * local[:, 2]),

@@ -53,6 +53,12 @@ def test_gap_holds_out_the_middle_third_of_one_input() -> None:
         assert not np.any((rest > low) & (rest < high))
 
 
+def test_ties_are_broken_by_row_order() -> None:
+    x = np.zeros((30, 1))
+    assert sorted(gap(x, 0)[2]) == list(range(10, 20))
+    assert len(gap(x, 0, "quicksort")[2]) == 10
+
+
 def test_splits_carry_inputs_targets_and_reference_together() -> None:
     x = np.random.default_rng(0).uniform(size=(30, 2))
     for split in gap_splits(x, x[:, 0], x[:, 1], 3):

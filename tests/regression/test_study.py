@@ -17,6 +17,8 @@ from devote.regression.table import COLUMNS, PAPER, Cell, as_csv, as_markdown
 from devote.regression.tasks import AUTHORS, Variant, parse_prior
 from devote.regression.training import Training
 
+SCORES = ("auroc_y", "auroc_f", "rho_y", "rho_f")
+
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Study:
@@ -35,7 +37,7 @@ def test_every_cell_has_scores_of_every_split(finished: Study) -> None:
     for model in finished.models:
         result = json.loads((finished.out / "gp" / f"{model}.json").read_text())
         assert len(result["splits"]) == 2
-        assert {"auroc_y", "auroc_f", "rho_y", "rho_f"} <= set(result["splits"][0])
+        assert set(SCORES) <= set(result["splits"][0])
         assert result["settings"]["preset"] == "smoke"
     assert (
         "auroc_y_separate"
@@ -91,14 +93,18 @@ def test_figures_are_drawn_from_the_files(finished: Study, tmp_path: Path) -> No
 
 def test_presets_name_the_variant() -> None:
     assert PRESETS["paper"][1].variant == Variant("ones", "all", "fan_in")
-    assert PRESETS["authors"][1].variant == AUTHORS == Variant("uniform", "readout", "fan_out")
+    assert (
+        PRESETS["authors"][1].variant
+        == AUTHORS
+        == Variant("uniform", "readout", "fan_out", "quicksort")
+    )
     assert parse_prior("rfn-0.25", AUTHORS).readout == "uniform"
 
 
 def test_table_marks_best_and_second_beside_the_paper() -> None:
     values = {"boot-ens": 0.7, "mlp-100x2": 0.8, "rfn-0.25": 0.9}
     cells = [
-        Cell(model, name, {"auroc_y": Estimate(v, 0.01, 10), "rho_f": Estimate(-v, 0.01, 10)}, 1.0)
+        Cell(model, name, {score: Estimate(v, 0.01, 10) for score in SCORES}, 1.0)
         for model, v in values.items()
         for name in COLUMNS
     ]

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from devote.regression.priors import MLP, Net, Prior
+from devote.regression.priors import MLP, RFN, Net, Prior
 from devote.regression.rows import pad, stack
 from devote.regression.training import Progress, Targets, Training, evaluate, train
 
@@ -67,20 +67,23 @@ def fit_bootstrap(
 
 
 def fit_pairs(
-    prior: Prior,
+    prior: Prior | Sequence[RFN],
     inputs: Sequence[np.ndarray],
     members: int,
     training: Training,
     seeds: Sequence[int],
     progress: Progress | None = None,
 ) -> Pairs:
-    """Correctors that minimise (c + g)^2 at the training inputs; labels are not used."""
+    """Correctors that minimise (c + g)^2 at the training inputs; labels are not used.
+
+    Splits may have length scales of their own: then `prior` is one RFN per split.
+    """
     rows = stack(inputs, training.batch_size)
     priors = _draw(prior, seeds, 0, members, rows.x.shape[-1])
     correctors = _draw(prior, seeds, 1, members, rows.x.shape[-1])
     value = -jnp.asarray(np.stack(evaluate(priors, list(np.asarray(rows.x)), training.layout)))
     targets = Targets(value, jnp.ones_like(value))
-    learns = prior.trained(correctors)
+    learns = _of_split(prior, 0).trained(correctors)
     fitted = train(correctors, learns, rows, targets, seeds, training, progress=progress)
     return Pairs(priors, fitted)
 
@@ -91,9 +94,18 @@ def residuals(pairs: Pairs, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
     return [corrector + prior for corrector, prior in both]
 
 
-def _draw(prior: Prior, seeds: Sequence[int], purpose: int, members: int, inputs: int) -> Any:
+def _of_split(prior: Prior | Sequence[RFN], number: int) -> Prior:
+    return prior if isinstance(prior, RFN | MLP) else prior[number]
+
+
+def _draw(
+    prior: Prior | Sequence[RFN], seeds: Sequence[int], purpose: int, members: int, inputs: int
+) -> Any:
     """Fresh networks over (splits, members); those of a split depend on its seed alone."""
-    nets = [prior.draw(np.random.default_rng([seed, purpose]), members, inputs) for seed in seeds]
+    nets = [
+        _of_split(prior, number).draw(np.random.default_rng([seed, purpose]), members, inputs)
+        for number, seed in enumerate(seeds)
+    ]
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *nets)
 
 

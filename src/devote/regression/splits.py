@@ -1,10 +1,14 @@
 """What a model is trained on and where it is judged."""
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from devote.core.errors import UserError
+
+Ties = Literal["rows", "quicksort"]
+"""Equal values along a discrete input: in row order, the same on every machine, or as NumPy's
+unstable sort leaves them, as in the authors' code."""
 
 
 class Points(NamedTuple):
@@ -32,21 +36,23 @@ def unit_scale(table: np.ndarray) -> np.ndarray:
     return np.clip((table - low) / (high - low), 0.0, 1.0)
 
 
-def gap_splits(x: np.ndarray, y: np.ndarray, f: np.ndarray, count: int = 10) -> list[Split]:
-    """Split s: the middle third along input s mod D is held out; a tenth of the rest judges.
-
-    Ties along discrete inputs are broken by row order, so a split does not depend on the machine.
-    """
+def gap_splits(
+    x: np.ndarray, y: np.ndarray, f: np.ndarray, count: int = 10, ties: Ties = "rows"
+) -> list[Split]:
+    """Split s: the middle third along input s mod D is held out; a tenth of the rest judges."""
     points = Points(x, y, f)
-    return [Split(*(_take(points, rows) for rows in gap(x, s))) for s in range(count)]
+    return [Split(*(_take(points, rows) for rows in gap(x, s, ties))) for s in range(count)]
 
 
-def gap(x: np.ndarray, number: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def gap(
+    x: np.ndarray, number: int, ties: Ties = "rows"
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Row numbers for training, for judging inside, and in the gap."""
     rows = len(x)
     if rows < 6:
         raise UserError("at least 6 rows for a gap split", rows, "use a larger table")
-    order = np.argsort(x[:, number % x.shape[1]], kind="stable")
+    kind: Literal["stable", "quicksort"] = "stable" if ties == "rows" else "quicksort"
+    order = np.argsort(x[:, number % x.shape[1]], kind=kind)
     gap_rows = order[rows // 3 : 2 * rows // 3]
     rest = np.concatenate([order[: rows // 3], order[2 * rows // 3 :]])
     rest = np.random.default_rng(number).permutation(rest)

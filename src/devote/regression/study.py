@@ -18,11 +18,10 @@ from devote.core.errors import UserError
 from devote.regression import tasks, uci
 from devote.regression.drawings import prior_draws, task_draws
 from devote.regression.store import finished, read_arrays, write, write_arrays, write_json
-from devote.regression.table import TABLE_MODELS, as_csv, as_markdown, collect
+from devote.regression.table import LENGTHS, TABLE_MODELS, as_csv, as_markdown, collect
 from devote.regression.tasks import AUTHORS, GP, Dataset, Variant
 from devote.regression.training import Progress, Training
 
-LENGTHS = tuple(f"rfn-{length}" for length in ("0.25", "0.5", "1", "2", "4"))
 SIZES = tuple(f"mlp-{width}x{depth}" for depth in (1, 2) for width in (50, 100, 200, 400))
 EVERY = (*uci.TABLES, GP)
 FAST = ("concrete", "energy", "wine", "yacht", GP)
@@ -60,7 +59,7 @@ class Study:
 
     def chosen_models(self) -> tuple[str, ...]:
         """Named or implied models, refused where unknown."""
-        implied = TABLE_MODELS if self.rows == "table" else (*LENGTHS, *SIZES)
+        implied = TABLE_MODELS if self.rows == "table" else (*LENGTHS, "rfn-auto", *SIZES)
         for model in self.models:
             if model not in ("boot-ens", "gp-exact"):
                 tasks.parse_prior(model, self.variant)
@@ -129,7 +128,7 @@ def compute(
     progress: Progress | None = None,
 ) -> None:
     """One cell: fit, ask, score, write."""
-    started = time.perf_counter()
+    started, worked = time.perf_counter(), time.process_time()
     if model == _MEAN:
         content = _fit_means(study, dataset, progress)
         scores: list[dict[str, float]] = []
@@ -151,6 +150,7 @@ def compute(
         "model": model,
         "settings": study.identity(),
         "seconds": round(time.perf_counter() - started, 1),
+        "cpu_seconds": round(time.process_time() - worked, 1),
         "splits": scores,
     }
     write_json(study.out / dataset / f"{model}.json", result)
@@ -174,7 +174,8 @@ def _fit_means(study: Study, dataset: str, progress: Progress | None) -> dict[st
 def _dataset(study: Study, name: str, reference: np.ndarray) -> Dataset:
     if name == GP:
         return tasks.synthetic(study.splits)
-    return tasks.tabular(*tasks.scaled_table(name, study.data), reference, study.splits)
+    table = tasks.scaled_table(name, study.data)
+    return tasks.tabular(*table, reference, study.splits, study.variant.ties)
 
 
 def _take_core(turn: Any) -> None:

@@ -1,7 +1,7 @@
 """One cell of the table: a model on all splits of a dataset."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,6 +12,7 @@ from devote.measure.calibration import correlation, misfit_auroc
 from devote.regression import uci
 from devote.regression.exact_gp import exact_posterior
 from devote.regression.gp_task import PAPER, draw_task
+from devote.regression.length_scale import choose_length_scale
 from devote.regression.models import (
     Labelled,
     fit_bootstrap,
@@ -22,7 +23,7 @@ from devote.regression.models import (
 )
 from devote.regression.perceptron import Init
 from devote.regression.priors import MLP, RFN, Prior, Readout, Trains
-from devote.regression.splits import Split, gap_splits, unit_scale
+from devote.regression.splits import Split, Ties, gap_splits, unit_scale
 from devote.regression.training import Progress, Training, evaluate
 
 GP = "gp"
@@ -36,11 +37,12 @@ class Variant:
     trains: Trains = "all"
     init: Init = "fan_in"
     """Of the MLP prior and corrector, of the mean predictor and of the bootstrapped ensemble."""
+    ties: Ties = "rows"
     features: int = 1024  # paper
     weight_decay: float = 1e-4  # paper
 
 
-AUTHORS = Variant(readout="uniform", trains="readout", init="fan_out")
+AUTHORS = Variant(readout="uniform", trains="readout", init="fan_out", ties="quicksort")
 
 
 class Dataset(NamedTuple):
@@ -83,24 +85,29 @@ def fit_reference(x: np.ndarray, y: np.ndarray, variant: Variant, training: Trai
     return evaluate(nets, [x])[0][0]
 
 
-def tabular(x: np.ndarray, y: np.ndarray, f: np.ndarray, count: int) -> Dataset:
+def tabular(
+    x: np.ndarray, y: np.ndarray, f: np.ndarray, count: int, ties: Ties = "rows"
+) -> Dataset:
     """Gap splits of a scaled table with its reference."""
-    splits = gap_splits(x, y, f, count)
+    splits = gap_splits(x, y, f, count, ties)
     return Dataset(splits, [np.concatenate([s.inside.x, s.outside.x]) for s in splits])
 
 
 def parse_prior(model: str, variant: Variant) -> Prior:
-    """`rfn-0.25` or `mlp-100x2`."""
+    """`rfn-0.25`, `rfn-auto` or `mlp-100x2`."""
     kind, _, size = model.partition("-")
     try:
         if kind == "rfn":
-            return RFN(float(size), variant.features, variant.readout, variant.trains)
+            settings = (variant.features, variant.readout, variant.trains)
+            return RFN("auto" if size == "auto" else float(size), *settings)
         if kind == "mlp":
             width, _, depth = size.partition("x")
             return MLP(int(width), int(depth), variant.init)
     except ValueError as error:
         raise UserError("a model like rfn-0.25 or mlp-100x2", model, str(error)) from error
-    raise UserError("boot-ens, gp-exact, rfn-LENGTH or mlp-WIDTHxDEPTH", model, "name one of them")
+    raise UserError(
+        "boot-ens, gp-exact, rfn-LENGTH, rfn-auto or mlp-WIDTHxDEPTH", model, "name one of them"
+    )
 
 
 def separate_mean(
@@ -142,7 +149,11 @@ def answer(
         outputs = evaluate(nets, data.asked)
         return Answer(np.stack([o.mean(axis=0) for o in outputs]), _spreads(outputs))
     inputs = [split.train.x for split in data.splits]
-    fitted = fit_pairs(parse_prior(model, variant), inputs, members, training, seeds, progress)
+    prior: Prior | list[RFN] = parse_prior(model, variant)
+    if isinstance(prior, RFN) and prior.length_scale == "auto":
+        lengths = [choose_length_scale(*rows) for rows in data.labelled]
+        prior = [replace(prior, length_scale=length) for length in lengths]
+    fitted = fit_pairs(prior, inputs, members, training, seeds, progress)
     return Answer(mean, _spreads(residuals(fitted, data.asked)))
 
 

@@ -112,13 +112,13 @@ def _desk_maze(env: str, agent: str) -> Run:
         actor_width=64,
         actor_depth=2,
         value_head="scalar",
-        learning_rate=1e-3,
+        learning_rate=3e-3,
         critic_weight_decay=0.0,
         initial_temperature=0.01,
         target_entropy_per_dimension=-0.25,
         scale_inputs=True,
         input_features=64,
-        input_length=4.0,
+        input_length=8.0,
         action_gain=5.0,
     )
     devote = DevoteSettings(
@@ -128,8 +128,8 @@ def _desk_maze(env: str, agent: str) -> Run:
         length_scale=2.5,
         readout="normal",
         prior_sees_action=False,
-        corrector_rate=3e-3,
-        corrector_polyak=0.02,
+        corrector_rate=1e-3,
+        corrector_polyak=0.005,
         reset_target=True,
     )
     return replace(
@@ -166,6 +166,7 @@ def _desk_deep_sea(agent: str) -> Run:
         critic_weight_decay=0.0,
         temperature_rate=3e-3,
         initial_temperature=0.1,
+        target_entropy_fraction=0.3,
     )
     devote = DevoteSettings(
         sac=sac,
@@ -185,14 +186,14 @@ def _desk_deep_sea(agent: str) -> Run:
             num_envs=8,
             updates_per_step=0.25,
             batch_size=128,
-            replay_capacity=200_000,
+            replay_capacity=1_000_000,
             learning_starts=512,
             reset_interval=8_000,
             log_interval=4_000,
             eval_interval=40_000,
             checkpoint_interval=40_000,
         ),
-        steps=200_000,
+        steps=600_000,
     )
 
 

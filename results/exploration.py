@@ -49,9 +49,9 @@ STUDIES = [
     Study("spiral_step_2", ("spiral",)),
     Study("deep_sea_20", ("deep_sea", "--size", "20", "--steps", "100000")),
     Study("deep_sea_30", ("deep_sea", "--size", "30", "--steps", "200000")),
-    Study("u_maze", ("u_maze", "--step-size", "0.5", "--episode-length", "500")),
+    Study("u_maze", ("u_maze",)),
     Study("spiral_step_1", ("spiral", "--step-size", "1.0", "--episode-length", "500"), (0, 1, 2)),
-    Study("deep_sea_50", ("deep_sea", "--size", "50", "--steps", "600000"), (0, 1, 2)),
+    Study("deep_sea_50", ("deep_sea",), (0, 1, 2)),
     Study(
         "spiral_step_025", ("spiral", "--step-size", "0.25", "--episode-length", "1000"), (0, 1, 2)
     ),

@@ -102,6 +102,8 @@ def smoke(env: str, agent: str) -> Run:
 
 
 def _desk_maze(env: str, agent: str) -> Run:
+    # at a step of 2 mere diffusion covers the U
+    step_size, episode_length = (2.0, 250) if env == "spiral" else (0.5, 500)
     run = paper(env, agent)
     assert isinstance(run.env, PointMazeSettings)
     sac = SacSettings(
@@ -135,7 +137,7 @@ def _desk_maze(env: str, agent: str) -> Run:
     return replace(
         run,
         preset="desk",
-        env=replace(run.env, step_size=2.0, episode_length=250),
+        env=replace(run.env, step_size=step_size, episode_length=episode_length),
         agent=_for_agent(agent, devote),
         loop=LoopSettings(
             num_envs=32,
@@ -148,7 +150,7 @@ def _desk_maze(env: str, agent: str) -> Run:
             eval_interval=320_000,
             checkpoint_interval=160_000,
         ),
-        steps=1_280_000,
+        steps=1_280_000 if env == "spiral" else 640_000,
     )
 
 

@@ -165,9 +165,10 @@ def main() -> None:
     figures = {
         "gp-calibration": gp_calibration(drawing.results, drawing.models, drawing.split),
         "prior-comparison": prior_comparison(drawing.results),
-        "ablation-rfn": ablation(drawing.results, "rfn"),
-        "ablation-mlp": ablation(drawing.results, "mlp"),
     }
+    for kind in ("rfn", "mlp"):
+        if _series(_scores(drawing.results), kind, "auroc_y"):
+            figures[f"ablation-{kind}"] = ablation(drawing.results, kind)
     for name, figure in figures.items():
         figure.savefig(out / f"{name}.png", dpi=150)
 

@@ -20,7 +20,7 @@ from queue import Queue
 import numpy as np
 
 from devote.figures.run import draw_coverage
-from devote.figures.style import plt
+from devote.figures.style import COLOURS, plt
 from devote.loops.metrics_log import read
 
 ROOT = Path(__file__).parent.parent
@@ -127,13 +127,13 @@ def summary_lines(study: Study, rows: list[dict[str, object]]) -> list[str]:
 def draw(study: Study, rows: list[dict[str, object]]) -> None:
     """One panel with every seed."""
     figure, axes = plt.subplots(figsize=(5, 3.2), layout="constrained")
-    for agent, colour in zip(study.agents, ("#0b5394", "#7f7f7f"), strict=True):
+    for agent in study.agents:
         for seed in study.seeds:
             mine = [r for r in rows if r["agent"] == agent and r["seed"] == seed]
             steps = np.array([r["step"] for r in mine])
             values = np.array([r["coverage_reachable"] for r in mine])
             label = agent if seed == study.seeds[0] else None
-            axes.plot(steps, values, color=colour, label=label, alpha=0.8)
+            axes.plot(steps, values, color=COLOURS[agent], label=label, alpha=0.8)
     draw_coverage(axes, {})
     axes.set_title(f"{study.name}, preset desk, seeds {study.seeds[0]} to {study.seeds[-1]}")
     axes.legend()

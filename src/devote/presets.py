@@ -120,7 +120,7 @@ def _desk_maze(env: str, agent: str) -> Run:
         target_entropy_per_dimension=-0.25,
         scale_inputs=True,
         input_features=64,
-        input_length=8.0,
+        input_length=12.0,
         action_gain=5.0,
     )
     devote = DevoteSettings(

@@ -7,7 +7,7 @@ import numpy as np
 from devote.core import Grid
 from devote.figures.maps import draw_map
 from devote.figures.run import draw_coverage
-from devote.figures.style import plt
+from devote.figures.style import COLOURS, plt
 
 
 def save_comparison(
@@ -23,7 +23,7 @@ def save_comparison(
     axes = figure.subplot_mosaic(
         [["coverage", "coverage", "coverage", "sac"], ["visits", "novelty", "value", "blank"]]
     )
-    draw_coverage(axes["coverage"], curves)
+    draw_coverage(axes["coverage"], curves, dict(zip(curves, COLOURS.values(), strict=False)))
     draw_map(axes["sac"], grid, sac_visits, "SAC: visits (log10)", log=True)
     draw_map(axes["visits"], grid, devote_maps["visits"], "DEVOTE: visits (log10)", log=True)
     names = [name for name in devote_maps if name != "visits"]

@@ -12,10 +12,15 @@ from devote.figures.style import Axes, plt
 FIGURES = "figures"
 
 
-def draw_coverage(axes: Axes, curves: dict[str, tuple[np.ndarray, np.ndarray]]) -> None:
+def draw_coverage(
+    axes: Axes,
+    curves: dict[str, tuple[np.ndarray, np.ndarray]],
+    colours: dict[str, str] | None = None,
+) -> None:
     """Coverage over environment steps, one line per name."""
     for name, (steps, values) in curves.items():
-        axes.plot(steps, values, label=name)
+        axes.plot(steps, values, label=name, color=(colours or {}).get(name))
+    axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.set(xlabel="environment steps (agent decisions)", ylabel="state coverage", ylim=(0, 1))
     if len(curves) > 1:
         axes.legend()

@@ -47,8 +47,8 @@ class Study:
 
 STUDIES = [
     Study("spiral_step_2", ("spiral",)),
-    Study("deep_sea_20", ("deep_sea", "--size", "20", "--steps", "100000")),
-    Study("deep_sea_30", ("deep_sea", "--size", "30", "--steps", "200000")),
+    Study("deep_sea_20", ("deep_sea", "--size", "20", "--steps", "60000")),
+    Study("deep_sea_30", ("deep_sea", "--size", "30", "--steps", "120000")),
     Study("u_maze", ("u_maze",)),
     Study("spiral_step_1", ("spiral", "--step-size", "1.0", "--episode-length", "500"), (0, 1, 2)),
     Study("deep_sea_50", ("deep_sea",), (0, 1, 2)),

@@ -150,7 +150,7 @@ def _desk_maze(env: str, agent: str) -> Run:
             eval_interval=320_000,
             checkpoint_interval=160_000,
         ),
-        steps=1_280_000 if env == "spiral" else 640_000,
+        steps=960_000 if env == "spiral" else 640_000,
     )
 
 

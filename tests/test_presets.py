@@ -1,0 +1,57 @@
+"""The big presets run: their own code paths, at a size that a test can afford."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+from devote.loops.program import Program
+from devote.loops.settings import LoopSettings
+from devote.presets import PRESETS
+
+
+@pytest.mark.parametrize("preset", ["paper", "authors"])
+def test_every_metric_of_a_shrunken_preset_is_finite(preset: str) -> None:
+    run = PRESETS[preset]("spiral", "devote")
+    sac = replace(run.agent.sac, critic_width=8, actor_width=8)
+    loop = LoopSettings(
+        num_envs=4,
+        updates_per_step=0.25,
+        batch_size=16,
+        replay_capacity=400,
+        learning_starts=40,
+        log_interval=40,
+    )
+    small = replace(
+        run, agent=replace(run.agent, sac=sac, num_features=8, num_indices=2), loop=loop
+    )
+    program = Program(small.plan(Path("unused")).loop, (0,))
+    state, metrics = program.chunk(program.prefill(program.init()))
+    trained = {name: value for name, value in metrics.items() if "rollout" not in name}
+    assert all(np.isfinite(value) for value in trained.values()), trained
+    assert int(state.clock.updates) == 10
+    assert all(bool(np.isfinite(x).all()) for x in jax.tree.leaves(state.agent))
+
+
+def test_paper_preset_is_the_papers_table() -> None:
+    run = PRESETS["paper"]("spiral", "devote")
+    agent, sac, loop = run.agent, run.agent.sac, run.loop
+    assert (sac.critic_width, sac.critic_depth, sac.actor_width, sac.actor_depth) == (
+        1024,
+        3,
+        192,
+        3,
+    )
+    assert (agent.num_indices, agent.bootstrap_probability, sac.polyak) == (8, 0.5, 0.005)
+    assert (agent.num_features, agent.length_scale, agent.readout) == (1024, 1.0, "ones")
+    assert (sac.optimiser, sac.learning_rate, agent.corrector_rate) == ("adam", 3e-4, 3e-4)
+    assert (sac.critic_weight_decay, agent.optimism, sac.initial_temperature) == (1e-2, 1.0, 1.0)
+    assert (sac.target_entropy_per_dimension, sac.discount) == (-0.5, 0.998)
+    assert (loop.updates_per_step, loop.batch_size) == (1.0, 2048)
+    assert (agent.reset_strength, loop.reset_interval, sac.value_head) == (0.5, 250_000, "two_hot")
+    assert agent.prior_sees_action
+    assert agent.corrector_sees_action
+    assert agent.bonus_has_novelty
+    assert agent.propagation == "magnitude"

@@ -10,7 +10,7 @@ demo: $(READY)
 	$(BIN)/devote demo
 
 test: $(READY) lint
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 bench: $(READY)
 	$(BIN)/python benchmarks/speed.py

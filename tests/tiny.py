@@ -22,7 +22,7 @@ SAC = SacSettings(
     critic_depth=2,
     actor_width=16,
     actor_depth=2,
-    value_head="scalar",  # noise on a two-hot head gives values of 1e7, which hide all else
+    value_head="scalar",  # noise on a two-hot head gives values of 1e6, which hide all else
     learning_rate=3e-3,
 )
 DEVOTE = DevoteSettings(sac=SAC, num_indices=3, num_features=32)

@@ -118,9 +118,7 @@ def test_finished_run_says_so_and_is_not_repeated(whole: tuple[str, Path], cache
     assert outcome(directory)[0] == before[0]
 
 
-def test_other_settings_are_refused_naming_the_field(
-    whole: tuple[str, Path], cache: Path
-) -> None:
+def test_other_settings_are_refused_naming_the_field(whole: tuple[str, Path], cache: Path) -> None:
     agent, directory = whole
     words = ["train", "deep_sea", "--agent", agent, "--preset", "smoke", "--discount", "0.5"]
     result = subprocess.run(

@@ -222,7 +222,7 @@ class Devote:
         explorer, metrics = self.sac.improve(
             state.explorer, obs, lambda o, a: self.optimistic_value(state, o, a), key
         )
-        action = state.explorer.actor.net.sample(obs, key)
+        action = state.explorer.actor.net.sample(obs, key)  # the key of the step: the same draw
         scale = state.value_scale.follow(state.task.task_value.net(obs, action))
         renamed = {name.replace("train/", "explore/"): m for name, m in metrics.items()}
         return state._replace(explorer=explorer, value_scale=scale), renamed

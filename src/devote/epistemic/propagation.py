@@ -32,7 +32,6 @@ def novelty_value_loss(
     mask: Float[Array, "index batch"],
 ) -> tuple[Array, Metrics]:
     """Regress rb(s, a, z) on gamma (|c + g| + rb)(s', a', z), both at targets (eq. 8, TUD-OPT)."""
-    target = jax.lax.stop_gradient(target)
-    error = novelty_value.each(lambda member: member(batch.obs, batch.action)) - target
-    loss = jnp.mean(mask * error**2)
-    return loss, {"train/novelty_value_loss": loss, "epistemic/rb_mean": target.mean()}
+    value = novelty_value(batch.obs, batch.action)
+    loss = jnp.mean(mask * (value - jax.lax.stop_gradient(target)) ** 2)
+    return loss, {"train/novelty_value_loss": loss, "epistemic/rb_mean": value.mean()}

@@ -8,7 +8,6 @@ interrupted; curves, figures and the summary go to results/exploration.
 
 import csv
 import os
-import platform
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -119,7 +118,8 @@ def summary_lines(study: Study, rows: list[dict[str, object]]) -> list[str]:
         step = next(iter(last))["step"]
         lines.append(
             f"| {study.name} | {agent} | {final.mean():.3f} ± {error:.3f} | {final.min():.3f} | "
-            f"{final.max():.3f} | {len(final)} | {step:,} | {seconds.mean():.0f} s | `{command}` |"
+            f"{final.max():.3f} | {len(final)} | {step:,} | {np.median(seconds):.0f} s "
+            f"| `{command}` |"
         )
     return lines
 
@@ -141,15 +141,22 @@ def draw(study: Study, rows: list[dict[str, object]]) -> None:
     plt.close(figure)
 
 
+def processor() -> str:
+    """The processor's own name."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    return next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
+
+
 def report(studies: list[Study]) -> None:
     """Curves, figures and the summary of every study whose runs are all there."""
     OUT.mkdir(parents=True, exist_ok=True)
     lines = [
         "# Reward-free exploration, preset desk",
         "",
-        f"Written by `results/exploration.py` on {date.today()}; {platform.machine()}, "
+        f"Written by `results/exploration.py` on {date.today()}; {processor()}, "
         "two cores, two runs at a time with one core each. Coverage is over reachable bins. "
-        "Mean and standard error over seeds; seconds include compilation.",
+        "Mean and standard error over seeds. Time is the median of the wall clock, compilation "
+        "included; some runs shared their core with other programs.",
         "",
         "| study | agent | coverage | min | max | seeds | steps | time | command (seed S) |",
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",

@@ -101,12 +101,8 @@ def smoke(env: str, agent: str) -> Run:
     )
 
 
-def _desk_maze(env: str, agent: str) -> Run:
-    # at a step of 2 mere diffusion covers the U
-    step_size, episode_length = (2.0, 250) if env == "spiral" else (0.5, 500)
-    run = paper(env, agent)
-    assert isinstance(run.env, PointMazeSettings)
-    sac = SacSettings(
+DESK_MAZE = DevoteSettings(
+    sac=SacSettings(
         discount=0.98,
         polyak=0.2,
         critic_width=64,
@@ -122,41 +118,29 @@ def _desk_maze(env: str, agent: str) -> Run:
         input_features=64,
         input_length=12.0,
         action_gain=5.0,
-    )
-    devote = DevoteSettings(
-        sac=sac,
-        num_indices=4,
-        num_features=256,
-        length_scale=2.5,
-        readout="normal",
-        prior_sees_action=False,
-        corrector_rate=1e-3,
-        corrector_polyak=0.005,
-        reset_target=True,
-    )
-    return replace(
-        run,
-        preset="desk",
-        env=replace(run.env, step_size=step_size, episode_length=episode_length),
-        agent=_for_agent(agent, devote),
-        loop=LoopSettings(
-            num_envs=32,
-            updates_per_step=1 / 32,
-            batch_size=256,
-            replay_capacity=2_000_000,
-            learning_starts=2_048,
-            reset_interval=64_000,
-            log_interval=16_000,
-            eval_interval=320_000,
-            checkpoint_interval=160_000,
-        ),
-        steps=960_000 if env == "spiral" else 640_000,
-    )
-
-
-def _desk_deep_sea(agent: str) -> Run:
-    run = paper("deep_sea", agent)
-    sac = SacSettings(
+    ),
+    num_indices=4,
+    num_features=256,
+    length_scale=2.5,
+    readout="normal",
+    prior_sees_action=False,
+    corrector_rate=1e-3,
+    corrector_polyak=0.005,
+    reset_target=True,
+)
+DESK_MAZE_LOOP = LoopSettings(
+    num_envs=32,
+    updates_per_step=1 / 32,
+    batch_size=256,
+    replay_capacity=2_000_000,
+    learning_starts=2_048,
+    reset_interval=64_000,
+    log_interval=16_000,
+    eval_interval=320_000,
+    checkpoint_interval=160_000,
+)
+DESK_DEEP_SEA = DevoteSettings(
+    sac=SacSettings(
         discount=0.99,
         polyak=0.1,
         critic_width=64,
@@ -169,32 +153,49 @@ def _desk_deep_sea(agent: str) -> Run:
         temperature_rate=3e-3,
         initial_temperature=0.1,
         target_entropy_fraction=0.3,
-    )
-    devote = DevoteSettings(
-        sac=sac,
-        num_indices=4,
-        num_features=96,
-        readout="normal",
-        prior_sees_action=False,
-        corrector_rate=1e-3,
-        corrector_polyak=0.1,
-        reset_target=True,
-    )
+    ),
+    num_indices=4,
+    num_features=96,
+    readout="normal",
+    prior_sees_action=False,
+    corrector_rate=1e-3,
+    corrector_polyak=0.1,
+    reset_target=True,
+)
+DESK_DEEP_SEA_LOOP = LoopSettings(
+    num_envs=8,
+    updates_per_step=0.25,
+    batch_size=128,
+    replay_capacity=1_000_000,
+    learning_starts=512,
+    reset_interval=8_000,
+    log_interval=4_000,
+    eval_interval=40_000,
+    checkpoint_interval=40_000,
+)
+
+
+def _desk_maze(env: str, agent: str) -> Run:
+    run = paper(env, agent)
+    assert isinstance(run.env, PointMazeSettings)
+    # at a step of 2 mere diffusion covers the U
+    step_size, episode_length = (2.0, 250) if env == "spiral" else (0.5, 500)
     return replace(
         run,
         preset="desk",
-        agent=_for_agent(agent, devote),
-        loop=LoopSettings(
-            num_envs=8,
-            updates_per_step=0.25,
-            batch_size=128,
-            replay_capacity=1_000_000,
-            learning_starts=512,
-            reset_interval=8_000,
-            log_interval=4_000,
-            eval_interval=40_000,
-            checkpoint_interval=40_000,
-        ),
+        env=replace(run.env, step_size=step_size, episode_length=episode_length),
+        agent=_for_agent(agent, DESK_MAZE),
+        loop=DESK_MAZE_LOOP,
+        steps=960_000 if env == "spiral" else 640_000,
+    )
+
+
+def _desk_deep_sea(agent: str) -> Run:
+    return replace(
+        paper("deep_sea", agent),
+        preset="desk",
+        agent=_for_agent(agent, DESK_DEEP_SEA),
+        loop=DESK_DEEP_SEA_LOOP,
         steps=600_000,
     )
 

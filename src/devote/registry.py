@@ -7,35 +7,28 @@ from typing import Any
 from devote.agents.devote import Devote, DevoteSettings
 from devote.agents.sac import Sac, SacSettings
 from devote.core import Agent, Env, EnvSpec
-from devote.envs import DeepSea, DeepSeaSettings, PointMaze, PointMazeSettings, spiral, u_maze
+from devote.envs import DeepSea, DeepSeaSettings, PointMaze, PointMazeSettings
 
 EnvSettings = DeepSeaSettings | PointMazeSettings
 AgentSettings = SacSettings | DevoteSettings
 
 
 @dataclass(frozen=True)
-class EnvEntry:
-    """A task by name: its settings as the paper has them, and how to build it."""
-
-    settings: Callable[[], EnvSettings]
-    build: Callable[[Any], Env]
-
-
-@dataclass(frozen=True)
 class AgentEntry:
-    """An agent by name: its settings as the paper has them, and how to build it."""
+    """An agent by name: its settings at DEVOTE's backbone, and how to build it."""
 
-    settings: Callable[[], AgentSettings]
+    like: Callable[[DevoteSettings], AgentSettings]
     build: Callable[[Any, EnvSpec], Agent]
 
 
-ENVS = {
-    "spiral": EnvEntry(spiral, PointMaze),
-    "u_maze": EnvEntry(u_maze, PointMaze),
-    "deep_sea": EnvEntry(DeepSeaSettings, DeepSea),
+ENVS: dict[str, Callable[[Any], Env]] = {
+    "spiral": PointMaze,
+    "u_maze": PointMaze,
+    "deep_sea": DeepSea,
 }
+"""How a task is built from its settings, which presets give."""
 
 AGENTS = {
-    "devote": AgentEntry(DevoteSettings, Devote),
-    "sac": AgentEntry(SacSettings, Sac),
+    "devote": AgentEntry(lambda devote: devote, Devote),
+    "sac": AgentEntry(lambda devote: devote.sac, Sac),
 }

@@ -32,7 +32,7 @@ class Run:
     def plan(self, directory: Path) -> Plan:
         """The run with its environment and agent built, ready for `loops.train`."""
         check(self)
-        env = ENVS[self.env_name].build(self.env)
+        env = ENVS[self.env_name](self.env)
         agent = AGENTS[self.agent_name].build(self.agent, env.spec)
         return Plan(
             loop=FusedLoop(agent, env, self.loop),

@@ -20,7 +20,7 @@ SEEDS = (3, 4)
 
 def env(name: str) -> Env:
     """A small environment."""
-    return ENVS[name].build(smoke(name, next(iter(AGENTS))).env)
+    return ENVS[name](smoke(name, next(iter(AGENTS))).env)
 
 
 def _kinds() -> list[str]:
@@ -39,7 +39,7 @@ PAIRS = [(agent, task) for agent in AGENTS for task in _kinds()]
 def loop(agent: str, task: str) -> FusedLoop:
     """A small loop: 8 vector steps of prefill, chunks of 10 rounds."""
     run = smoke(task, agent)
-    built = ENVS[task].build(run.env)
+    built = ENVS[task](run.env)
     settings = replace(run.loop, num_envs=8, updates_per_step=1 / 16, log_interval=160)
     return FusedLoop(AGENTS[agent].build(run.agent, built.spec), built, settings)
 

@@ -93,6 +93,10 @@ class EnvSpec:
     action: Box | Choice
     episode_length: int
     grid: Grid | None = field(default=None, compare=False)
+    terms: tuple[str, ...] = ()
+    """Names of the parts of the reward, reported per episode."""
+    says_success: bool = False
+    """Whether the task says when it is solved."""
 
 
 class Outcome(NamedTuple):
@@ -100,6 +104,10 @@ class Outcome(NamedTuple):
 
     reward: Float[Array, ""]
     terminated: Bool[Array, ""]
+    success: Bool[Array, ""] | bool = False
+    """Whether the task is solved now; an episode succeeds when any of its steps does."""
+    terms: dict[str, Array] = {}  # noqa: RUF012  never written to
+    """The parts of the reward under the names of `EnvSpec.terms`."""
 
 
 class Env(Protocol):
@@ -123,6 +131,54 @@ class Env(Protocol):
     def bin_of(self, world: Any) -> Int[Array, ""]:
         """The flat coverage bin of a world; -1 where it counts nowhere."""
         ...
+
+
+class HostStep(NamedTuple):
+    """One step of a batch of tasks on the host, in arrays that nobody else will write to."""
+
+    next_obs: np.ndarray
+    """The real successors."""
+    obs: np.ndarray
+    """Where the next decision is made: the successor, or the start of a new episode."""
+    reward: np.ndarray
+    terminated: np.ndarray
+    truncated: np.ndarray
+    success: np.ndarray
+    terms: dict[str, np.ndarray]
+    valid: np.ndarray
+    """False where nothing happened, as in a vector environment that spends a step on a reset."""
+
+
+class HostEnv(Protocol):
+    """A batch of tasks outside JAX; it limits its own time and starts ended episodes again."""
+
+    @property
+    def spec(self) -> EnvSpec: ...
+
+    @property
+    def num_envs(self) -> int: ...
+
+    def reset(self, key: PRNGKeyArray) -> np.ndarray:
+        """Start every episode afresh; the first observations."""
+        ...
+
+    def step(self, action: np.ndarray, key: PRNGKeyArray) -> HostStep:
+        """Step every task; whatever chance decides is a function of `key` where the task allows."""
+        ...
+
+    def bin_of(self, obs: np.ndarray) -> np.ndarray:
+        """The flat coverage bins of observations; -1 where they count nowhere."""
+        ...
+
+    def save(self) -> dict[str, np.ndarray] | None:
+        """Everything that changes, for an exact resume; None where the task cannot tell."""
+        ...
+
+    def restore(self, saved: dict[str, np.ndarray]) -> None:
+        """Go on from what `save` gave."""
+        ...
+
+    def close(self) -> None: ...
 
 
 class Agent(Protocol):

@@ -1,0 +1,93 @@
+"""Small networks and large steps for two CPU cores; docs/settings.md says why."""
+
+from dataclasses import replace
+
+from devote.agents.devote import DevoteSettings
+from devote.agents.sac import SacSettings
+from devote.envs import DeepSeaSettings, spiral, u_maze
+from devote.loops.settings import LoopSettings
+from devote.presets.recipe import Recipe
+
+MAZE = DevoteSettings(
+    sac=SacSettings(
+        discount=0.98,
+        polyak=0.2,
+        critic_width=64,
+        critic_depth=2,
+        actor_width=64,
+        actor_depth=2,
+        value_head="scalar",
+        learning_rate=3e-3,
+        critic_weight_decay=0.0,
+        initial_temperature=0.01,
+        target_entropy_per_dimension=-0.25,
+        scale_inputs=True,
+        input_features=64,
+        input_length=12.0,
+        action_gain=5.0,
+    ),
+    num_indices=4,
+    num_features=256,
+    length_scale=2.5,
+    readout="normal",
+    prior_sees_action=False,
+    corrector_rate=1e-3,
+    corrector_polyak=0.005,
+    reset_target=True,
+)
+MAZE_LOOP = LoopSettings(
+    num_envs=32,
+    updates_per_step=1 / 32,
+    batch_size=256,
+    replay_capacity=2_000_000,
+    learning_starts=2_048,
+    reset_interval=64_000,
+    log_interval=16_000,
+    eval_interval=320_000,
+    checkpoint_interval=160_000,
+)
+DEEP_SEA = DevoteSettings(
+    sac=SacSettings(
+        discount=0.99,
+        polyak=0.1,
+        critic_width=64,
+        critic_depth=2,
+        actor_width=64,
+        actor_depth=2,
+        value_head="scalar",
+        learning_rate=1e-3,
+        critic_weight_decay=0.0,
+        temperature_rate=3e-3,
+        initial_temperature=0.1,
+        target_entropy_fraction=0.3,
+    ),
+    num_indices=4,
+    num_features=96,
+    readout="normal",
+    prior_sees_action=False,
+    corrector_rate=1e-3,
+    corrector_polyak=0.1,
+    reset_target=True,
+)
+DEEP_SEA_LOOP = LoopSettings(
+    num_envs=8,
+    updates_per_step=0.25,
+    batch_size=128,
+    replay_capacity=1_000_000,
+    learning_starts=512,
+    reset_interval=8_000,
+    log_interval=4_000,
+    eval_interval=40_000,
+    checkpoint_interval=40_000,
+)
+
+RECIPES = {
+    "spiral": Recipe(
+        replace(spiral(), step_size=2.0, episode_length=250), MAZE, MAZE_LOOP, 960_000
+    ),
+    # at a step of 2 mere diffusion covers the U
+    "u_maze": Recipe(
+        replace(u_maze(), step_size=0.5, episode_length=500), MAZE, MAZE_LOOP, 640_000
+    ),
+    "deep_sea": Recipe(DeepSeaSettings(), DEEP_SEA, DEEP_SEA_LOOP, 600_000),
+}

@@ -1,0 +1,32 @@
+"""The desk recipes, so small that they run in seconds."""
+
+from dataclasses import replace
+
+from devote.envs import DeepSeaSettings
+from devote.loops.settings import LoopSettings
+from devote.presets.recipe import Recipe
+from devote.registry import EnvSettings
+
+LOOP = LoopSettings(
+    num_envs=8,
+    updates_per_step=1 / 16,
+    batch_size=32,
+    replay_capacity=4_000,
+    learning_starts=64,
+    reset_interval=1_000,
+    log_interval=400,
+    eval_interval=1_000,
+    eval_episodes=2,
+    checkpoint_interval=800,
+)
+
+
+def shrunk(recipe: Recipe) -> Recipe:
+    """The recipe with small networks, a short schedule and a small task."""
+    sac = replace(recipe.agent.sac, critic_width=16, actor_width=16, input_features=8)
+    agent = replace(recipe.agent, sac=sac, num_indices=2, num_features=16)
+    return Recipe(_small(recipe.env), agent, LOOP, steps=4_000)
+
+
+def _small(env: EnvSettings) -> EnvSettings:
+    return replace(env, size=8) if isinstance(env, DeepSeaSettings) else env

@@ -93,11 +93,11 @@ def parse_train(words: list[str]) -> tuple[Any, Path | None]:
     import tyro
 
     from devote.presets import PRESETS
-    from devote.registry import AGENTS, ENVS
+    from devote.registry import AGENTS, TASKS
     from devote.run import Run
 
     named = _names(words)
-    env = _choice("environment", named.env, list(ENVS))
+    env = _choice("environment", named.env, list(TASKS))
     agent = _choice("agent", named.agent, list(AGENTS))
     preset = _choice("preset", named.preset, list(PRESETS))
     base = PRESETS[preset](env, agent)

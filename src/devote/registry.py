@@ -6,7 +6,7 @@ from typing import Any
 
 from devote.agents.devote import Devote, DevoteSettings
 from devote.agents.sac import Sac, SacSettings
-from devote.core import Agent, Env, EnvSpec
+from devote.core import Agent, Env, EnvSpec, HostEnv
 from devote.envs import DeepSea, DeepSeaSettings, PointMaze, PointMazeSettings
 
 EnvSettings = DeepSeaSettings | PointMazeSettings
@@ -26,7 +26,13 @@ ENVS: dict[str, Callable[[Any], Env]] = {
     "u_maze": PointMaze,
     "deep_sea": DeepSea,
 }
-"""How a task is built from its settings, which presets give."""
+"""How a task in JAX is built from its settings, which presets give."""
+
+HOST_ENVS: dict[str, Callable[[Any, int], HostEnv]] = {}
+"""How a batch of tasks on the host is built from its settings and its size."""
+
+TASKS = (*ENVS, *HOST_ENVS)
+"""Every task by name."""
 
 AGENTS = {
     "devote": AgentEntry(lambda devote: devote, Devote),

@@ -49,6 +49,7 @@ class Scripted:
     """Acts at random; its state is one weight and how often it was updated."""
 
     spec: EnvSpec = field(default_factory=lambda: Counter.spec)
+    sequence_length: int = 1
 
     def init(self, key: jax.Array) -> Any:
         return {"weight": jax.random.normal(key), "updates": jnp.int32(0)}

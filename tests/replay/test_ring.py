@@ -7,6 +7,7 @@ import pytest
 import scipy.stats
 
 from devote.core import Transition
+from devote.core.errors import UserError
 from devote.envs import DeepSea, DeepSeaSettings, PointMaze, spiral
 from devote.replay import Replay
 from tiny import SPECS, some_batch
@@ -79,3 +80,51 @@ def test_a_million_transitions_are_small() -> None:
     sea, maze = DeepSea(DeepSeaSettings()).spec, PointMaze(spiral()).spec
     assert 10e6 < Replay(sea, 1_000_000, 32).nbytes() <= 30e6
     assert 10e6 < Replay(maze, 1_000_000, 32).nbytes() <= 60e6
+
+
+def ring_of_codes(rows: int, envs: int, length: int, steps: int):
+    """A ring in which the reward of every stored step says which step of which environment."""
+    ring = Replay(SPECS["continuous"], rows * envs, envs, length)
+    storage = ring.init()
+    for step in range(steps):
+        storage = ring.add(storage, jnp.int32(step), numbered(step, envs))
+    return ring, storage
+
+
+@pytest.mark.parametrize("steps", [3, 5, 7, 8, 12, 16])
+def test_sequences_are_all_the_runs_of_one_environment_that_are_stored(steps) -> None:
+    ring, storage = ring_of_codes(rows=7, envs=2, length=3, steps=steps)
+    batch = ring.sample(storage, jnp.int32(steps), 600, jax.random.key(2))
+    runs = {tuple(run) for run in np.asarray(batch.reward, int).reshape(-1, 3).tolist()}
+    oldest = max(steps - 7, 0)
+    assert runs == {
+        tuple(100 * (start + t) + column for t in range(3))
+        for start in range(oldest, steps - 2)
+        for column in range(2)
+    }
+    for field, codes in (("first", batch.reward % 5 == 0), ("obs", batch.reward)):
+        stored = np.asarray(getattr(batch, field))
+        np.testing.assert_array_equal(stored if field == "first" else stored[:, 0], codes)
+
+
+def test_sequences_are_drawn_uniformly() -> None:
+    ring, storage = ring_of_codes(rows=6, envs=2, length=3, steps=9)
+    batch = ring.sample(storage, jnp.int32(9), 3 * 8_000, jax.random.key(3))
+    starts = np.asarray(batch.reward, int)[::3]
+    assert scipy.stats.chisquare(np.unique(starts, return_counts=True)[1]).pvalue > 1e-4
+
+
+def test_runs_of_one_step_are_what_a_plain_index_reads() -> None:
+    ring, storage = ring_of_codes(rows=5, envs=2, length=1, steps=8)
+    key = jax.random.key(4)
+    index = jax.random.randint(key, (50,), 0, 10)
+    batch = ring.sample(storage, jnp.int32(8), 50, key)
+    np.testing.assert_array_equal(batch.reward, storage.reward.reshape(-1)[index])
+
+
+def test_impossible_sequences_are_refused() -> None:
+    with pytest.raises(UserError, match="replay_capacity of at least 16"):
+        Replay(SPECS["continuous"], capacity=14, num_envs=2, sequence_length=8)
+    ring = Replay(SPECS["continuous"], capacity=16, num_envs=2, sequence_length=8)
+    with pytest.raises(UserError, match="multiple"):
+        ring.sample(ring.init(), jnp.int32(8), 12, jax.random.key(0))

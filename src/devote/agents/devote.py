@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -83,6 +83,7 @@ class Devote:
 
     settings: DevoteSettings
     spec: EnvSpec
+    sequence_length: ClassVar[int] = 1
 
     @cached_property
     def sac(self) -> Sac:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -75,6 +75,7 @@ class Sac:
 
     settings: SacSettings
     spec: EnvSpec
+    sequence_length: ClassVar[int] = 1
 
     @cached_property
     def encoder(self) -> Encoder:

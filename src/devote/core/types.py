@@ -187,6 +187,11 @@ class Agent(Protocol):
     @property
     def spec(self) -> EnvSpec: ...
 
+    @property
+    def sequence_length(self) -> int:
+        """Consecutive steps of one environment in each run of a batch; 1 where order is nothing."""
+        ...
+
     def init(self, key: PRNGKeyArray) -> Any:
         """A fresh state."""
         ...
@@ -206,7 +211,7 @@ class Agent(Protocol):
         ...
 
     def update(self, state: Any, batch: Transition, key: PRNGKeyArray) -> tuple[Any, Metrics]:
-        """One gradient update of everything that learns."""
+        """One gradient update of everything that learns; runs of a batch follow one another."""
         ...
 
     def refresh(self, state: Any, key: PRNGKeyArray) -> Any:

@@ -60,7 +60,9 @@ class FusedLoop:
 
     @cached_property
     def replay(self) -> Replay:
-        return Replay(self.env.spec, self.settings.replay_capacity, self.settings.num_envs)
+        s = self.settings
+        length = self.agent.sequence_length
+        return Replay(self.env.spec, s.replay_capacity, s.num_envs, length)
 
     @cached_property
     def round(self) -> Round:
@@ -68,8 +70,9 @@ class FusedLoop:
 
     @property
     def prefill_vector_steps(self) -> int:
-        """Vector steps before the first update, at least one."""
-        return max(1, -(-self.settings.learning_starts // self.settings.num_envs))
+        """Vector steps before the first update, at least the length of a sequence."""
+        enough = -(-self.settings.learning_starts // self.settings.num_envs)
+        return max(enough, self.agent.sequence_length)
 
     @property
     def rounds_per_chunk(self) -> int:

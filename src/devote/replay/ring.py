@@ -1,4 +1,4 @@
-"""A ring of transitions: one row per vector step, uniform sampling with replacement."""
+"""A ring of transitions: one row per vector step; samples are transitions or runs of them."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array, Int, PRNGKeyArray
 
 from devote.core import Choice, EnvSpec, Index, Transition
+from devote.core.errors import UserError
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,17 @@ class Replay:
     spec: EnvSpec
     capacity: int
     num_envs: int
+    sequence_length: int = 1
+    """Consecutive steps of one environment in each run of a batch."""
+
+    def __post_init__(self) -> None:
+        if self.num_rows < self.sequence_length:
+            raise UserError(
+                f"a replay_capacity of at least {self.sequence_length * self.num_envs}, for "
+                f"sequences of {self.sequence_length} steps in {self.num_envs} environments",
+                self.capacity,
+                "raise --replay-capacity or lower --sequence-length or --num-envs",
+            )
 
     @property
     def num_rows(self) -> int:
@@ -68,9 +80,17 @@ class Replay:
     def sample(
         self, storage: Transition, written: Int[Array, ""], batch_size: int, key: PRNGKeyArray
     ) -> Transition:
-        """Uniform over everything that is stored, with replacement."""
-        stored = jnp.minimum(written, self.num_rows) * self.num_envs
-        index = jax.random.randint(key, (batch_size,), 0, stored)
+        """Runs of consecutive steps, one after another; uniform over all runs, with replacement."""
+        length = self.sequence_length
+        if batch_size % length:
+            raise UserError(
+                f"a batch_size that is a multiple of the sequence_length {length}",
+                batch_size,
+                "change --batch-size or --sequence-length",
+            )
+        starts = (jnp.minimum(written, self.num_rows) - length + 1) * self.num_envs
+        start = jax.random.randint(key, (batch_size // length,), 0, starts)
+        index = start if length == 1 else self._runs(start, written)
 
         def read(ring: Array) -> Array:
             return ring.reshape(-1, *ring.shape[2:])[index]
@@ -79,3 +99,11 @@ class Replay:
         return batch._replace(
             action=batch.action.astype(jnp.float32), discount=batch.discount.astype(jnp.float32)
         )
+
+    def _runs(
+        self, start: Int[Array, "runs"], written: Int[Array, ""]
+    ) -> Int[Array, "runs*length"]:
+        """Places of the steps of runs whose start counts from the oldest step that is stored."""
+        oldest = jnp.maximum(written - self.num_rows, 0) % self.num_rows * self.num_envs
+        steps = jnp.arange(self.sequence_length) * self.num_envs
+        return ((oldest + start[:, None] + steps) % (self.num_rows * self.num_envs)).reshape(-1)

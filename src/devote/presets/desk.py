@@ -59,7 +59,7 @@ DEEP_SEA = DevoteSettings(
         critic_weight_decay=0.0,
         temperature_rate=3e-3,
         initial_temperature=0.1,
-        target_entropy_fraction=0.3,
+        target_entropy_fraction=0.1,
     ),
     num_indices=4,
     num_features=96,
@@ -89,5 +89,5 @@ RECIPES = {
     "u_maze": Recipe(
         replace(u_maze(), step_size=0.5, episode_length=500), MAZE, MAZE_LOOP, 640_000
     ),
-    "deep_sea": Recipe(DeepSeaSettings(), DEEP_SEA, DEEP_SEA_LOOP, 600_000),
+    "deep_sea": Recipe(DeepSeaSettings(), DEEP_SEA, DEEP_SEA_LOOP, 320_000),
 }

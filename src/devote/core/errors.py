@@ -1,4 +1,6 @@
-"""One error for everything a user can put right."""
+"""One error for everything a user can put right, and one for environments that fail."""
+
+from typing import Self
 
 
 class UserError(ValueError):
@@ -6,3 +8,13 @@ class UserError(ValueError):
 
     def __init__(self, expected: str, got: object, fix: str) -> None:
         super().__init__(f"expected {expected}; got {got}; {fix}")
+
+
+class EnvironmentFailedError(RuntimeError):
+    """An environment raised, hung or died."""
+
+    @classmethod
+    def of(cls, which: str, when: str, action: object, words: str) -> Self:
+        """Say which environment it was, when, after what action, and what it said itself."""
+        # the message alone is the argument, so that the error can cross processes
+        return cls(f"{which} failed in {when}; last action {action}; it said:\n{words}")

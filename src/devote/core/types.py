@@ -31,7 +31,10 @@ class Vector:
     """Observations that are float vectors, with the range each entry usually moves in."""
 
     low: tuple[float, ...]
+    """Minus infinity where nothing is known."""
     high: tuple[float, ...]
+    own_units: bool = False
+    """Whether every entry has a unit of its own, so that agents see it relative to its range."""
 
     @property
     def size(self) -> int:

@@ -1,0 +1,138 @@
+"""Any Gymnasium task as a `HostEnv`: an id, an environment, a factory or a vector environment."""
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import gymnasium
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, VectorEnv
+
+from devote.core.errors import UserError
+from devote.core.types import EnvSpec, HostEnv
+from devote.envs.coverage_bins import coverage_of
+from devote.envs.gymnasium_list import GymnasiumList, Task
+from devote.envs.gymnasium_vector import GymnasiumVector
+from devote.envs.naming import Factory, Registered, factory_of
+from devote.envs.spaces import Actions, Observations
+from devote.envs.watched import WatchedFactory
+
+DEFAULT_LIMIT = 1000
+"""Steps after which an episode is cut when neither the task nor the user says when."""
+
+Source: TypeAlias = gymnasium.Env | VectorEnv | Callable[[], gymnasium.Env]
+SpacesOwner: TypeAlias = gymnasium.Env | VectorEnv
+
+
+@dataclass(frozen=True)
+class GymnasiumSettings:
+    """A task by its Gymnasium id, and what its environment leaves open."""
+
+    id: str = "MountainCarContinuous-v0"
+    """The Gymnasium id."""
+    time_limit: int = 0
+    """Steps after which an episode is cut; 0: the task's own limit, 1,000 where it has none."""
+    normalise: bool = True
+    """Whether agents see every entry of the observation relative to its range."""
+    reports_success: bool = False
+    """Whether info["is_success"] (or "success") says that the task is solved."""
+    workers: bool = False
+    """Whether every environment gets a process of its own."""
+    worker_timeout: float = 60.0
+    """Seconds after which a process that does not answer is given up."""
+    coverage_entries: tuple[int, ...] = ()
+    """Entries of the observation over which coverage is counted; none: no coverage."""
+    coverage_bins: int = 20
+    """Bins along each of these entries."""
+    coverage_low: tuple[float, ...] = field(default=())
+    """Lower bounds of the bins; the observation's own where empty."""
+    coverage_high: tuple[float, ...] = field(default=())
+    """Upper bounds of the bins; the observation's own where empty."""
+
+
+def gymnasium_task(settings: GymnasiumSettings, num_envs: int) -> HostEnv:
+    """The task that the settings name."""
+    return from_factory(factory_of(settings.id), settings, num_envs)
+
+
+def from_factory(make: Factory, settings: GymnasiumSettings, num_envs: int) -> HostEnv:
+    """Environments from a factory, stepped one after the other or in processes of their own."""
+    first = make()
+    declared = make.time_limit if isinstance(make, Registered) else _declared(first)
+    task = _task(settings, first, _limit(settings, first, declared))
+    if not settings.workers:
+        return GymnasiumList(task, [first, *(make() for _ in range(num_envs - 1))])
+    first.close()
+    factories = [WatchedFactory(make, i, task.spec.episode_length) for i in range(num_envs)]
+    # not by fork: JAX has threads, and a forked copy of them deadlocks
+    envs = AsyncVectorEnv(factories, context="forkserver", autoreset_mode=AutoresetMode.SAME_STEP)
+    return GymnasiumVector(task, envs, settings.worker_timeout)
+
+
+def from_env(env: gymnasium.Env, settings: GymnasiumSettings) -> HostEnv:
+    """One environment that the user has made."""
+    return GymnasiumList(_task(settings, env, _limit(settings, env, _declared(env))), [env])
+
+
+def from_vector(envs: VectorEnv, settings: GymnasiumSettings) -> HostEnv:
+    """A vector environment that the user has made; it limits its own time."""
+    limit = settings.time_limit or _declared(envs) or DEFAULT_LIMIT
+    return GymnasiumVector(_task(settings, envs, limit), envs, settings.worker_timeout)
+
+
+def _task(settings: GymnasiumSettings, env: SpacesOwner, limit: int) -> Task:
+    """The task's sizes and spaces, read from its first environment."""
+    if isinstance(env, VectorEnv):
+        seen, done = env.single_observation_space, env.single_action_space
+    else:
+        seen, done = env.observation_space, env.action_space
+    s, observations, actions = settings, Observations(seen, settings.normalise), Actions(done)
+    coverage = coverage_of(
+        observations.spec, s.coverage_entries, s.coverage_low, s.coverage_high, s.coverage_bins
+    )
+    spec = EnvSpec(
+        name=name_of(env),
+        observation=observations.spec,
+        action=actions.spec,
+        episode_length=limit,
+        grid=coverage.grid,
+        says_success=settings.reports_success,
+    )
+    return Task(spec, observations, actions, coverage)
+
+
+def name_of(env: SpacesOwner) -> str:
+    """The registered id, or the class of the innermost environment."""
+    return env.spec.id if env.spec is not None else type(env.unwrapped).__name__
+
+
+def _limit(settings: GymnasiumSettings, env: gymnasium.Env, declared: int | None) -> int:
+    """Steps of an episode: the user's word, the task's, or the default, which is said aloud."""
+    if settings.time_limit:
+        return settings.time_limit
+    if declared is not None:
+        return declared
+    message = (
+        f"{name_of(env)} declares no time limit: episodes are cut (truncated, not terminated) "
+        f"after {DEFAULT_LIMIT:,} steps; set time_limit to change that"
+    )
+    warnings.warn(message, stacklevel=4)
+    return DEFAULT_LIMIT
+
+
+def _declared(env: SpacesOwner) -> int | None:
+    return None if env.spec is None else env.spec.max_episode_steps
+
+
+def require_env(source: object) -> Source:
+    """Refuse what is no environment of Gymnasium, and say what to do about a `gym` one."""
+    if isinstance(source, gymnasium.Env | VectorEnv) or callable(source):
+        return source
+    module = type(source).__module__.split(".")[0]
+    fix = (
+        "wrap it with shimmy, or derive it from gymnasium.Env"
+        if module == "gym"
+        else "derive it from gymnasium.Env, or pass an id or a factory"
+    )
+    got = f"{type(source).__module__}.{type(source).__name__}"
+    raise UserError("a Gymnasium id, environment, vector environment or factory", got, fix)

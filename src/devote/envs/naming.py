@@ -1,0 +1,75 @@
+"""Environments by name: Gymnasium ids, and `module:name` that a person has typed."""
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import gymnasium
+
+from devote.core.errors import UserError
+
+Factory = Callable[[], gymnasium.Env]
+
+_TYPED: dict[str, Factory] = {}
+"""What this process was told to import; nothing is ever imported because a file names it."""
+
+
+@dataclass(frozen=True)
+class Registered:
+    """Makes an environment of Gymnasium's registry."""
+
+    id: str
+
+    @property
+    def time_limit(self) -> int | None:
+        """Steps of an episode, as registered."""
+        return gymnasium.spec(self.id).max_episode_steps
+
+    def __call__(self) -> gymnasium.Env:
+        """A fresh environment; checking it and limiting its time is left to us."""
+        try:
+            return gymnasium.make(self.id, max_episode_steps=-1, disable_env_checker=True)
+        except gymnasium.error.DependencyNotInstalled as error:
+            raise UserError(f"the packages that {self.id} needs", error, "install them") from error
+
+
+def learn_name(name: str) -> Factory:
+    """Import what a person typed: `module:Class`, `module:factory` or `module:Gymnasium-id-v0`."""
+    if ":" not in name:
+        return factory_of(name)
+    module_name, _, attribute = name.partition(":")
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        fix = "install it, or run where Python finds it"
+        raise UserError(f"a module {module_name}", error, fix) from error
+    if attribute in vars(module):
+        _TYPED[name] = _require_callable(vars(module)[attribute], name)
+    elif attribute in gymnasium.registry:
+        _TYPED[name] = Registered(attribute)
+    else:
+        fix = f"define {attribute} in {module_name}, or register it with Gymnasium there"
+        raise UserError(f"{attribute} in {module_name}", "no such name", fix)
+    return _TYPED[name]
+
+
+def factory_of(name: str) -> Factory:
+    """How the named environment is made, without importing anything by its name."""
+    if name in _TYPED:
+        return _TYPED[name]
+    if ":" in name:
+        fix = "name it on the command line: code is never imported because a file asks for it"
+        raise UserError("an environment that this process knows", repr(name), fix)
+    try:
+        gymnasium.spec(name)
+    except gymnasium.error.Error as error:
+        fix = "use a Gymnasium id, or module:name for an environment of your own"
+        raise UserError("a registered Gymnasium id", f"{name!r} ({error})", fix) from error
+    return Registered(name)
+
+
+def _require_callable(found: object, name: str) -> Factory:
+    if not callable(found):
+        fix = "name the class of the environment, or a function without arguments that makes one"
+        raise UserError(f"a class or function at {name}", type(found).__name__, fix)
+    return found

@@ -1,0 +1,102 @@
+"""A Gymnasium environment that is held to its word, and whose failures say where they happened."""
+
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import gymnasium
+import numpy as np
+
+from devote.core.errors import EnvironmentFailedError, UserError
+
+T = TypeVar("T")
+
+
+class Watched(gymnasium.Wrapper):
+    """Checks what an environment returns; any error carries its index, step, action and words."""
+
+    def __init__(self, env: gymnasium.Env, index: int) -> None:
+        super().__init__(env)
+        self.index = index
+        self.steps = 0
+        self.action: Any = None
+
+    def reset(self, *, seed: int | None = None, options: dict | None = None) -> tuple[Any, dict]:
+        """The environment's own reset."""
+        self.action = None
+        result = self._ask("reset", lambda: self.env.reset(seed=seed, options=options))
+        return self._ask("reset", lambda: require_reset(result))
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict]:
+        """The environment's own step."""
+        self.action = action
+        self.steps += 1
+        result = self._ask("step", lambda: self.env.step(action))
+        return self._ask("step", lambda: require_step(result))
+
+    def _ask(self, what: str, call: Callable[[], T]) -> T:
+        when = f"{what} (step {self.steps:,} of its life)"
+        try:
+            return call()
+        except UserError as error:
+            words = str(error)
+        except Exception:
+            words = traceback.format_exc()
+        raise EnvironmentFailedError.of(
+            f"environment {self.index} ({self.env})", when, self.action, words
+        )
+
+
+@dataclass(frozen=True)
+class WatchedFactory:
+    """Builds one watched environment of several, here or in another process."""
+
+    make: Callable[[], gymnasium.Env]
+    index: int
+    time_limit: int | None = None
+
+    def __call__(self) -> gymnasium.Env:
+        """The environment, cut after `time_limit` steps if there is one."""
+        env = self.make()
+        if not isinstance(env, gymnasium.Env):
+            fix = "return an instance of gymnasium.Env"
+            raise UserError("a gymnasium.Env from the factory", type(env).__name__, fix)
+        watched = Watched(env, self.index)
+        if self.time_limit is None:
+            return watched
+        return gymnasium.wrappers.TimeLimit(watched, self.time_limit)
+
+
+def require_reset(result: Any) -> tuple[Any, dict]:
+    """`(obs, info)`, or what is wrong with it."""
+    if not isinstance(result, tuple) or len(result) != 2 or not isinstance(result[1], dict):
+        raise UserError("reset to return (obs, info)", _shape(result), "return obs, {}")
+    return result
+
+
+def require_step(result: Any) -> tuple[Any, Any, bool, bool, dict]:
+    """`(obs, reward, terminated, truncated, info)`, or what is wrong with it."""
+    if not isinstance(result, tuple) or len(result) != 5:
+        fix = "return obs, reward, terminated, truncated, {}"
+        raise UserError("step to return 5 values", _shape(result), fix)
+    _, reward, terminated, truncated, info = result
+    number = np.asarray(reward)
+    if number.dtype.kind not in "biuf" or number.ndim != 0:
+        got = f"{type(reward).__name__} {number.dtype} of shape {number.shape}"
+        raise UserError("reward to be one number", got, "return float(reward)")
+    if not np.isfinite(number):
+        raise UserError("a finite reward", number, "look for a division by 0 or a log of 0")
+    for name, flag in (("terminated", terminated), ("truncated", truncated)):
+        if np.asarray(flag).dtype.kind != "b" or np.ndim(flag) != 0:
+            got = f"{type(flag).__name__} {flag!r:.40}"
+            raise UserError(f"{name} to be True or False", got, f"return bool({name})")
+    if not isinstance(info, dict):
+        raise UserError("info to be a dict", type(info).__name__, "return {} when there is none")
+    return result
+
+
+def _shape(result: Any) -> str:
+    if isinstance(result, tuple):
+        return f"{len(result)} values: " + ", ".join(type(value).__name__ for value in result)
+    return type(result).__name__

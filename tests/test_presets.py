@@ -1,13 +1,11 @@
 """The big presets run: their own code paths, at a size that a test can afford."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import jax
 import numpy as np
 import pytest
 
-from devote.loops.program import Program
 from devote.loops.settings import LoopSettings
 from devote.presets import PRESETS
 
@@ -27,7 +25,7 @@ def test_every_metric_of_a_shrunken_preset_is_finite(preset: str) -> None:
     small = replace(
         run, agent=replace(run.agent, sac=sac, num_features=8, num_indices=2), loop=loop
     )
-    program = Program(small.plan(Path("unused")).loop, (0,))
+    program = small.program()
     state, metrics = program.chunk(program.prefill(program.init()))
     trained = {name: value for name, value in metrics.items() if "rollout" not in name}
     assert all(np.isfinite(value) for value in trained.values()), trained

@@ -28,7 +28,7 @@ def run_demo(directory: Path, seed: int, steps: int | None) -> tuple[Path | None
             return None, result.stopped_by
         draw_run(result, folder, f"spiral {agent} desk")
         curves[name] = coverage_curves(read(folder / METRICS))[f"seed {seed}"]
-    grid = result.program.loop.env.spec.grid
+    grid = result.program.spec.grid
     assert grid is not None
     maps = {agent: _maps(directory / agent, seed) for agent in NAMES}
     path = directory / "demo.png"

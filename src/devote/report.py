@@ -13,7 +13,7 @@ FIGURES = "figures"
 
 def draw_run(result: Result, directory: Path, title: str) -> list[Path]:
     """Coverage over steps and, for every seed, maps of visits and of what the agent thinks."""
-    grid = result.program.loop.env.spec.grid
+    grid = result.program.spec.grid
     if grid is None:
         return []
     folder = directory / FIGURES

@@ -7,6 +7,7 @@ from typing import Any
 
 from devote.core.errors import UserError
 from devote.loops.fused import FusedLoop
+from devote.loops.program import FusedProgram, Program
 from devote.loops.settings import LoopSettings
 from devote.loops.train import Plan
 from devote.registry import AGENTS, ENVS, AgentSettings, EnvSettings
@@ -31,16 +32,15 @@ class Run:
 
     def plan(self, directory: Path) -> Plan:
         """The run with its environment and agent built, ready for `loops.train`."""
+        return Plan(self.program(), self.steps, directory, asdict(self))
+
+    def program(self) -> Program:
+        """The run's environment, agent and loop, for all its seeds."""
         check(self)
+        seeds = tuple(range(self.seed, self.seed + self.seeds))
         env = ENVS[self.env_name](self.env)
         agent = AGENTS[self.agent_name].build(self.agent, env.spec)
-        return Plan(
-            loop=FusedLoop(agent, env, self.loop),
-            seeds=tuple(range(self.seed, self.seed + self.seeds)),
-            steps=self.steps,
-            directory=directory,
-            settings=asdict(self),
-        )
+        return FusedProgram(FusedLoop(agent, env, self.loop), seeds)
 
     def difference(self, other: "Run") -> dict[str, tuple[Any, Any]]:
         """Fields in which two runs differ: name to (this value, the other's)."""
@@ -75,7 +75,12 @@ POSITIVE = {
     "temperature_rate",
     "initial_temperature",
     "num_indices",
+    "num_members",
     "num_features",
+    "prior_width",
+    "width",
+    "embedding",
+    "observation_clip",
     "length_scale",
     "input_length",
 }

@@ -19,7 +19,8 @@ class Counting(NamedTuple):
 
 class Counter:
     """Counts its steps. Half the episodes succeed: from step 3 on they pay 1 and are over; the
-    others pay nothing until the time limit of 5. What is seen is the count, and which half."""
+    others pay nothing until the time limit of 5. What is seen is the count, and which half. A
+    success is said one step before the end, so that it must be kept until then."""
 
     spec = EnvSpec(
         name="counter",
@@ -27,6 +28,8 @@ class Counter:
         action=Box(1),
         episode_length=LIMIT,
         grid=Grid((LIMIT + 1,), np.ones(LIMIT + 1, bool), np.ones(LIMIT + 1, bool)),
+        terms=("prize", "age"),
+        says_success=True,
     )
 
     def reset(self, key: jax.Array) -> Counting:
@@ -38,7 +41,9 @@ class Counter:
     def step(self, world: Counting, action: Any, key: Any) -> tuple[Counting, Outcome]:
         after = Counting(world.count + 1, world.lucky)
         success = world.lucky & (after.count >= SUCCESS)
-        return after, Outcome(success.astype(jnp.float32), success)
+        reward = success.astype(jnp.float32)
+        terms = {"prize": reward, "age": after.count.astype(jnp.float32)}
+        return after, Outcome(reward, success, world.lucky & (after.count == SUCCESS - 1), terms)
 
     def bin_of(self, world: Counting) -> jax.Array:
         return jnp.where(world.count == 1, -1, world.count)  # bin 1 counts nowhere

@@ -14,4 +14,7 @@ def test_early_successes_bias_nothing_and_nothing_counts_after_the_end() -> None
     assert won * 400 == pytest.approx(round(won * 400), abs=1e-3)
     length = SUCCESS * won + LIMIT * (1 - won)
     assert found["eval/mean_ep_length"] == pytest.approx(length, rel=1e-5)
+    assert found["eval/success_rate"] == found["eval/term/prize"] == found["eval/mean_reward"]
+    ages = sum(range(SUCCESS + 1)) * won + sum(range(LIMIT + 1)) * (1 - won)
+    assert found["eval/term/age"] == pytest.approx(ages, rel=1e-5)
     assert found["eval/std_reward"] == pytest.approx((won * (1 - won)) ** 0.5, rel=1e-4)

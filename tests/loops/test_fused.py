@@ -70,6 +70,10 @@ def test_episode_statistics_are_those_of_the_stored_episodes(run) -> None:
     expected = (SUCCESS * won + LIMIT * limited) / (won + limited)
     assert metrics["rollout/ep_len_mean"] == pytest.approx(expected, rel=1e-5)
     assert metrics["rollout/ep_rew_mean"] == pytest.approx(won / (won + limited), rel=1e-5)
+    assert metrics["rollout/success_rate"] == pytest.approx(won / (won + limited), rel=1e-5)
+    assert metrics["rollout/term/prize"] == pytest.approx(won / (won + limited), rel=1e-5)
+    ages = (sum(range(SUCCESS + 1)) * won + sum(range(LIMIT + 1)) * limited) / (won + limited)
+    assert metrics["rollout/term/age"] == pytest.approx(ages, rel=1e-5)
 
 
 def test_prefill_stores_enough_experience_and_learns_nothing(run) -> None:
@@ -92,12 +96,10 @@ def test_memory_is_carried(run) -> None:
     assert played.memory.tolist() == [STEPS] * ENVS
 
 
-def test_visits_count_every_world_once_starts_included(run) -> None:
+def test_visits_count_every_world_once_starts_when_acted_in(run) -> None:
     _, _, played, _, stored = run
     counts = np.concatenate([stored.next_obs[..., 0].ravel(), stored.obs[..., 0][stored.first]])
-    ended = (stored.discount[-1] == 0) | (stored.next_obs[-1, :, 0] == LIMIT)
     expected = np.bincount(counts.astype(int), minlength=LIMIT + 1)
-    expected[0] += ended.sum()  # begun, not yet acted in
     expected[1] = 0  # has no bin
     np.testing.assert_array_equal(played.visits, expected)
     assert expected[0] > 20

@@ -1,22 +1,24 @@
 """Several seeds as one program."""
 
-from pathlib import Path
+from dataclasses import replace
 
 import jax
 import numpy as np
 import pytest
 
-from devote.loops.program import Program
+from devote.loops.program import FusedProgram
 from devote.presets import smoke
+
+Pair = tuple[FusedProgram, FusedProgram]
 
 
 @pytest.fixture(scope="module")
-def programs() -> tuple[Program, Program]:
-    loop = smoke("deep_sea", "devote").plan(Path("unused")).loop
-    return Program(loop, (3, 4)), Program(loop, (4,))
+def programs() -> Pair:
+    run = smoke("deep_sea", "devote")
+    return replace(run, seed=3, seeds=2).program(), replace(run, seed=4).program()
 
 
-def test_a_seed_in_a_batch_is_the_seed_alone(programs: tuple[Program, Program]) -> None:
+def test_a_seed_in_a_batch_is_the_seed_alone(programs: Pair) -> None:
     both, alone = programs
     batch, batch_metrics = both.chunk(both.prefill(both.init()))
     single, single_metrics = alone.chunk(alone.prefill(alone.init()))
@@ -27,13 +29,15 @@ def test_a_seed_in_a_batch_is_the_seed_alone(programs: tuple[Program, Program]) 
         )
 
 
-def test_seeds_differ_in_weights_prior_and_behaviour(programs: tuple[Program, Program]) -> None:
+def test_seeds_differ_in_weights_prior_and_behaviour(
+    programs: Pair,
+) -> None:
     both, _ = programs
     state = both.prefill(both.init())
     for tree in (state.agent.prior, state.agent.explorer.actor.net, state.visits):
         assert any(bool((x[0] != x[1]).any()) for x in jax.tree.leaves(tree))
 
 
-def test_the_clock_is_shared(programs: tuple[Program, Program]) -> None:
+def test_the_clock_is_shared(programs: Pair) -> None:
     both, _ = programs
     assert both.init().clock.vector_steps.shape == ()

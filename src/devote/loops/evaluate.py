@@ -6,7 +6,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import PRNGKeyArray
 
-from devote.core import Agent, Env, Metrics
+from devote.core import Agent, Env, EnvSpec, Metrics
+from devote.core.trees import where
+from devote.loops.episodes import Episodes, ended, solved
+from devote.loops.keys import env_keys
 
 
 def evaluate(agent: Agent, env: Env, state: Any, episodes: int, key: PRNGKeyArray) -> Metrics:
@@ -15,17 +18,23 @@ def evaluate(agent: Agent, env: Env, state: Any, episodes: int, key: PRNGKeyArra
     worlds = jax.vmap(env.reset)(jax.random.split(reset_key, episodes))
 
     def step(carry: Any, step_key: PRNGKeyArray) -> tuple[Any, None]:
-        worlds, alive, reward, length = carry
+        worlds, alive, sums = carry
         action = agent.greedy(state, jax.vmap(env.observe)(worlds))
-        worlds, outcome = jax.vmap(env.step)(worlds, action, jax.random.split(step_key, episodes))
-        reward = reward + jnp.where(alive, outcome.reward, 0.0)
-        return (worlds, alive & ~outcome.terminated, reward, length + alive), None
+        worlds, outcome = jax.vmap(env.step)(worlds, action, env_keys(step_key, episodes)[0])
+        sums = where(alive, sums.add(outcome), sums)
+        return (worlds, alive & ~outcome.terminated, sums), None
 
-    start = (worlds, jnp.ones(episodes, bool), jnp.zeros(episodes), jnp.zeros(episodes, jnp.int32))
+    start = (worlds, jnp.ones(episodes, bool), Episodes.start(env.spec, episodes))
     keys = jax.random.split(run_key, env.spec.episode_length)
-    (_, _, reward, length), _ = jax.lax.scan(step, start, keys)
+    (_, _, sums), _ = jax.lax.scan(step, start, keys)
+    return evaluation_metrics(sums, env.spec)
+
+
+def evaluation_metrics(sums: Episodes, spec: EnvSpec) -> Metrics:
+    """What is reported of complete episodes, one in each environment."""
+    total = ended(sums, jnp.ones_like(sums.success))
     return {
-        "eval/mean_reward": reward.mean(),
-        "eval/std_reward": reward.std(),
-        "eval/mean_ep_length": length.mean(),
-    }
+        "eval/mean_reward": sums.reward.mean(),
+        "eval/std_reward": sums.reward.std(),
+        "eval/mean_ep_length": sums.length.mean(),
+    } | solved("eval", total, spec)

@@ -6,11 +6,13 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Int, PRNGKeyArray
 
 from devote.core import Agent, Env, Metrics, Transition
 from devote.core.trees import where
+from devote.loops.episodes import Episodes, Finished, episode_metrics, follow
 from devote.loops.evaluate import evaluate
+from devote.loops.keys import env_keys
 from devote.loops.settings import LoopSettings, Round
 from devote.replay import Replay
 
@@ -20,21 +22,6 @@ class Clock(NamedTuple):
 
     vector_steps: Int[Array, ""]
     updates: Int[Array, ""]
-
-
-class Episodes(NamedTuple):
-    """Running sums of the episodes under way."""
-
-    length: Int[Array, "envs"]
-    reward: Float[Array, "envs"]
-
-
-class Finished(NamedTuple):
-    """Sums over the episodes that ended."""
-
-    episodes: Float[Array, ""]
-    length: Float[Array, ""]
-    reward: Float[Array, ""]
 
 
 class RunState(NamedTuple):
@@ -90,9 +77,9 @@ class FusedLoop:
             agent=self.agent.init(agent_key),
             memory=self.agent.remember(num_envs),
             worlds=worlds,
-            episodes=Episodes(jnp.zeros(num_envs, jnp.int32), jnp.zeros(num_envs)),
+            episodes=Episodes.start(self.env.spec, num_envs),
             replay=self.replay.init(),
-            visits=self.count(jnp.zeros(grid.size if grid else 0, jnp.int32), worlds),
+            visits=jnp.zeros(grid.size if grid else 0, jnp.int32),
         )
 
     def prefill(self, state: RunState) -> RunState:
@@ -109,7 +96,8 @@ class FusedLoop:
         means = {name: values.mean() for name, values in metrics.items()}
         batch_key = jax.random.fold_in(state.key, 0)
         batch = self.sample(state, batch_key)
-        return state, means | self.agent.diagnose(state.agent, batch) | episode_metrics(total)
+        found = episode_metrics(total, self.env.spec)
+        return state, means | self.agent.diagnose(state.agent, batch) | found
 
     def play_round(self, state: RunState) -> tuple[RunState, tuple[Finished, Metrics]]:
         """Some environment steps, then some updates."""
@@ -138,13 +126,12 @@ class FusedLoop:
     def step(self, state: RunState) -> tuple[RunState, Finished]:
         """One step of every environment, stored; ended episodes start again."""
         num_envs = self.settings.num_envs
-        key, act_key, step_key, reset_key = jax.random.split(state.key, 4)
+        key, act_key, env_key = jax.random.split(state.key, 3)
+        step_keys, reset_keys = env_keys(env_key, num_envs)
         obs = jax.vmap(self.env.observe)(state.worlds)
         first = state.episodes.length == 0
         action, memory = self.agent.act(state.agent, state.memory, obs, first, act_key)
-        worlds, outcome = jax.vmap(self.env.step)(
-            state.worlds, action, jax.random.split(step_key, num_envs)
-        )
+        worlds, outcome = jax.vmap(self.env.step)(state.worlds, action, step_keys)
         transition = Transition(
             obs=obs,
             action=action,
@@ -153,19 +140,19 @@ class FusedLoop:
             next_obs=jax.vmap(self.env.observe)(worlds),
             first=first,
         )
-        episodes = Episodes(state.episodes.length + 1, state.episodes.reward + outcome.reward)
-        done = outcome.terminated | (episodes.length >= self.env.spec.episode_length)
-        fresh = jax.vmap(self.env.reset)(jax.random.split(reset_key, num_envs))
+        done = outcome.terminated | (state.episodes.length + 1 >= self.env.spec.episode_length)
+        episodes, finished = follow(state.episodes, outcome, done)
+        fresh = jax.vmap(self.env.reset)(reset_keys)
         next_state = state._replace(
             clock=state.clock._replace(vector_steps=state.clock.vector_steps + 1),
             key=key,
             memory=memory,
             worlds=where(done, fresh, worlds),
-            episodes=jax.tree.map(lambda x: jnp.where(done, 0, x), episodes),
+            episodes=episodes,
             replay=self.replay.add(state.replay, state.clock.vector_steps, transition),
-            visits=self.count(self.count(state.visits, worlds), fresh, done),
+            visits=self.count(self.count(state.visits, state.worlds, first), worlds),
         )
-        return next_state, finished_episodes(done, episodes)
+        return next_state, finished
 
     def count(
         self, visits: Int[Array, "bins"], worlds: Any, counted: Bool[Array, "envs"] | bool = True
@@ -192,20 +179,3 @@ class FusedLoop:
         if grid is None or grid.centers is None:
             return {}
         return self.agent.maps(state.agent, jnp.asarray(grid.centers))
-
-
-def finished_episodes(done: Bool[Array, "envs"], episodes: Episodes) -> Finished:
-    """Sums over the environments whose episode has just ended."""
-    return Finished(
-        episodes=done.sum(dtype=jnp.float32),
-        length=jnp.sum(jnp.where(done, episodes.length, 0), dtype=jnp.float32),
-        reward=jnp.sum(jnp.where(done, episodes.reward, 0)),
-    )
-
-
-def episode_metrics(total: Finished) -> Metrics:
-    """Means over the episodes that ended; NaN when none did."""
-    return {
-        "rollout/ep_rew_mean": total.reward / total.episodes,
-        "rollout/ep_len_mean": total.length / total.episodes,
-    }

@@ -1,14 +1,16 @@
-"""The compiled pieces of a run, for one seed or for several in one program."""
+"""What `train` asks of a loop, and the compiled loop for one seed or for several at once."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from devote.core import EnvSpec, Metrics
 from devote.loops.fused import FusedLoop, RunState
+from devote.loops.settings import LoopSettings
 
 # The clock is shared, so that replay writes stay slices; everything else has a seed axis.
 SEED_AXES = RunState(None, 0, 0, 0, 0, 0, 0, 0)  # type: ignore[arg-type]
@@ -18,12 +20,74 @@ SEED_AXES = RunState(None, 0, 0, 0, 0, 0, 0, 0)  # type: ignore[arg-type]
 HASTY = {"xla_backend_optimization_level": 0}
 
 
-class Program:
-    """A loop compiled for `seeds`; with more than one, every array gains a leading seed axis."""
+class Program(Protocol):
+    """A loop made ready for its seeds; with more than one, arrays gain a leading seed axis."""
+
+    @property
+    def seeds(self) -> tuple[int, ...]: ...
+
+    @property
+    def spec(self) -> EnvSpec: ...
+
+    @property
+    def settings(self) -> LoopSettings: ...
+
+    def shape(self) -> RunState:
+        """Shapes and types of the run's state, without allocating it."""
+        ...
+
+    def metric_names(self, shape: RunState) -> tuple[str, ...]:
+        """What `chunk` and `evaluate` report."""
+        ...
+
+    def init(self) -> RunState:
+        """The run before its first step."""
+        ...
+
+    def resume(self, state: RunState) -> tuple[RunState, str]:
+        """Go on from a checkpoint; the second value says how the environments do."""
+        ...
+
+    def snapshot(self, state: RunState) -> RunState:
+        """The state with all that a checkpoint needs."""
+        ...
+
+    def prefill(self, state: RunState) -> RunState:
+        """Experience before the first update."""
+        ...
+
+    def chunk(self, state: RunState) -> tuple[RunState, Metrics]:
+        """Rounds of steps and updates, and the mean of their metrics."""
+        ...
+
+    def refresh(self, state: RunState) -> RunState:
+        """The agent's soft reset."""
+        ...
+
+    def evaluate(self, state: RunState) -> Metrics:
+        """The exploitation actor's return; leaves the run as it was."""
+        ...
+
+    def maps(self, state: RunState) -> dict[str, Array]:
+        """The agent's maps over the coverage grid."""
+        ...
+
+    def per_seed(self, values: dict[str, Array]) -> list[dict[str, np.ndarray]]:
+        """Results taken apart, one dictionary per seed."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the environments."""
+        ...
+
+
+class FusedProgram:
+    """The compiled loop; the first argument of everything that changes it is donated."""
 
     def __init__(self, loop: FusedLoop, seeds: tuple[int, ...]) -> None:
         self.loop = loop
         self.seeds = seeds
+        self.spec, self.settings = loop.env.spec, loop.settings
         self.prefill = self._compile(loop.prefill)
         self.chunk = self._compile(loop.chunk, outputs=(SEED_AXES, 0))
         self.refresh = self._compile(loop.refresh, options=HASTY)
@@ -43,25 +107,46 @@ class Program:
 
     def init(self) -> RunState:
         """The run before its first step."""
-        return jax.jit(self._init, compiler_options=HASTY)(self._keys())
+        return jax.jit(self._init, compiler_options=HASTY)(seed_keys(self.seeds))
 
     def shape(self) -> RunState:
         """Shapes and types of the run's state, without allocating it."""
-        return jax.eval_shape(self._init, self._keys())
-
-    def _keys(self) -> Array:
-        return jnp.stack([jax.random.key(seed) for seed in self.seeds])
+        return jax.eval_shape(self._init, seed_keys(self.seeds))
 
     def _init(self, keys: Array) -> RunState:
         if len(self.seeds) == 1:
             return self.loop.init(keys[0])
         return jax.vmap(self.loop.init, out_axes=SEED_AXES)(keys)
 
+    def metric_names(self, shape: RunState) -> tuple[str, ...]:
+        """What `chunk` and `evaluate` report."""
+        _, metrics = jax.eval_shape(self.chunk, shape)
+        return (*sorted(metrics), *sorted(jax.eval_shape(self.evaluate, shape)))
+
+    def resume(self, state: RunState) -> tuple[RunState, str]:
+        """The environments are part of the state."""
+        return state, "environments go on exactly"
+
+    def snapshot(self, state: RunState) -> RunState:
+        """The state holds everything already."""
+        return state
+
     def per_seed(self, values: dict[str, Array]) -> list[dict[str, np.ndarray]]:
         """Results taken apart, one dictionary per seed."""
-        if len(self.seeds) == 1:
-            return [{name: np.asarray(value) for name, value in values.items()}]
-        return [
-            {name: np.asarray(value)[i] for name, value in values.items()}
-            for i in range(len(self.seeds))
-        ]
+        return apart(values, len(self.seeds))
+
+    def close(self) -> None:
+        """Nothing is held outside the state."""
+
+
+def seed_keys(seeds: tuple[int, ...]) -> Array:
+    """The keys that everything of a seed comes from."""
+    return jnp.stack([jax.random.key(seed) for seed in seeds])
+
+
+def apart(values: dict[str, Array], seeds: int) -> list[dict[str, np.ndarray]]:
+    """One dictionary per seed; a single seed has no axis of its own."""
+    host = {name: np.asarray(value) for name, value in values.items()}
+    if seeds == 1:
+        return [host]
+    return [{name: value[i] for name, value in host.items()} for i in range(seeds)]

@@ -2,6 +2,7 @@
 
 import math
 import time
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 
 from devote.core import Metrics
 from devote.loops import checkpoint
-from devote.loops.fused import FusedLoop, RunState
+from devote.loops.fused import RunState
 from devote.loops.memory import require_memory, tree_bytes
 from devote.loops.metrics_log import MetricsLog
 from devote.loops.program import Program
@@ -31,8 +32,7 @@ class DivergedError(RuntimeError):
 class Plan:
     """What to run and where; `settings` identifies the run."""
 
-    loop: FusedLoop
-    seeds: tuple[int, ...]
+    program: Program
     steps: int
     directory: Path
     settings: dict[str, Any]
@@ -51,11 +51,11 @@ class Result:
 
 def train(plan: Plan, silent: bool = False) -> Result:
     """Run to the end, or on from the newest checkpoint; stop safely when a signal asks."""
-    program = Program(plan.loop, plan.seeds)
+    program = plan.program
     reporter = Reporter(plan.steps, silent)
-    shape = program.shape()
-    require_memory(tree_bytes(shape), tree_bytes(shape.replay))
-    with RunDirectory(plan.directory), StopRequest() as stop:
+    with closing(program), RunDirectory(plan.directory), StopRequest() as stop:
+        shape = program.shape()
+        require_memory(tree_bytes(shape), tree_bytes(shape.replay))
         claim_settings(plan.directory, plan.settings, ignore=("steps",))
         run = _Run(plan, program, reporter)
         run.begin(shape)
@@ -81,7 +81,7 @@ class _Run:
     @property
     def step(self) -> int:
         """Environment steps taken, over all parallel environments of one seed."""
-        return int(self.state.clock.vector_steps) * self.plan.loop.settings.num_envs
+        return int(self.state.clock.vector_steps) * self.program.settings.num_envs
 
     def begin(self, shape: RunState) -> None:
         """Restore the newest checkpoint, or start."""
@@ -89,13 +89,14 @@ class _Run:
         restored = checkpoint.restore(folder, shape)
         self.log = MetricsLog(self.plan.directory / METRICS, self._columns(shape))
         if restored is not None:
-            self.saved_step, self.state, note = restored
+            self.saved_step, saved, note = restored
+            self.state, environments = self.program.resume(saved)
             self.elapsed = float(str(note["time_elapsed"]))
             self.log.truncate(self.saved_step)
             done = self.saved_step >= self.plan.steps
             self.reporter.say(
                 f"{'finished already' if done else 'continuing'} at step {self.saved_step:,}"
-                f" in {self.plan.directory}"
+                f" in {self.plan.directory}; {environments}"
             )
             return
         megabytes, replay = tree_bytes(shape) / 1e6, tree_bytes(shape.replay) / 1e6
@@ -108,7 +109,7 @@ class _Run:
         before, start = self.step, time.perf_counter()
         self.state, metrics = self._call("training", self.program.chunk, self.state)
         jax.block_until_ready(self.state.clock)
-        loop = self.plan.loop.settings
+        loop = self.program.settings
         if self._due(before, loop.reset_interval):
             self.state = self._call("soft reset", self.program.refresh, self.state)
         if self._due(before, loop.eval_interval) or self.step >= self.plan.steps:
@@ -138,6 +139,7 @@ class _Run:
 
     def _save(self) -> None:
         step = self.step
+        self.state = self.program.snapshot(self.state)
         checkpoint.save(
             self.plan.directory / CHECKPOINTS, step, self.state, {"time_elapsed": self._seconds()}
         )
@@ -147,20 +149,18 @@ class _Run:
         return self.elapsed + time.perf_counter() - self.started
 
     def _columns(self, shape: RunState) -> tuple[str, ...]:
-        _, metrics = jax.eval_shape(self.program.chunk, shape)
-        evaluation = jax.eval_shape(self.program.evaluate, shape)
-        grid = self.plan.loop.env.spec.grid
+        grid = self.program.spec.grid
         covered = [] if grid is None else list(coverage(np.zeros(grid.size), grid))
-        ordered = ["step", "seed", *covered, *sorted(metrics), *sorted(evaluation)]
+        ordered = ["step", "seed", *covered, *self.program.metric_names(shape)]
         counters = ["train/n_updates", "time/fps", "time/time_elapsed", "time/total_timesteps"]
         return tuple(ordered + counters)
 
     def _rows(self, metrics: Metrics, rate: float) -> list[dict[str, Any]]:
-        grid = self.plan.loop.env.spec.grid
+        grid = self.program.spec.grid
         visits = self.program.per_seed({"visits": self.state.visits})
         rows: list[dict[str, Any]] = []
         for seed, values, counts in zip(
-            self.plan.seeds, self.program.per_seed(metrics), visits, strict=True
+            self.program.seeds, self.program.per_seed(metrics), visits, strict=True
         ):
             row: dict[str, Any] = {"step": self.step, "seed": seed}
             row |= {} if grid is None else coverage(counts["visits"], grid)

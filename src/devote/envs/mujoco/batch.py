@@ -1,0 +1,154 @@
+"""A MuJoCo task as a batch on the host: time limits, restarts, and state that can be saved."""
+
+from typing import Any, NamedTuple, Protocol
+
+import jax
+import numpy as np
+from jaxtyping import PRNGKeyArray
+
+from devote.core.errors import UserError
+from devote.core.types import EnvSpec, HostStep
+from devote.envs.mujoco.physics import Physics
+
+
+class Judgement(NamedTuple):
+    """What a task says of a step of all its worlds."""
+
+    reward: np.ndarray
+    terminated: np.ndarray
+    success: np.ndarray
+    terms: dict[str, np.ndarray]
+
+
+class Task(Protocol):
+    """What makes a batch of worlds a task; it keeps nothing that changes."""
+
+    @property
+    def spec(self) -> EnvSpec: ...
+
+    @property
+    def model(self) -> Any:
+        """The compiled MuJoCo model."""
+        ...
+
+    @property
+    def step_time(self) -> float:
+        """Simulated seconds per decision."""
+        ...
+
+    def start(self, physics: Physics, rows: np.ndarray, rng: np.random.Generator) -> None:
+        """Begin episodes in `rows`, which are in the model's default state."""
+        ...
+
+    def act(self, physics: Physics, action: np.ndarray) -> Judgement:
+        """Carry out one decision in every world, and judge it."""
+        ...
+
+    def observe(self, physics: Physics) -> np.ndarray:
+        """What an agent sees of every world."""
+        ...
+
+    def bin_of(self, obs: np.ndarray) -> np.ndarray:
+        """The flat coverage bins of observations; -1 where they count nowhere."""
+        ...
+
+
+class MujocoEnv:
+    """A task in many worlds at once; a `HostEnv`.
+
+    Chance is drawn from the key alone, for every world whether it restarts or not, so a restart
+    depends on the key and the world's number and on nothing else.
+    """
+
+    def __init__(self, task: Task, num_envs: int, threads: int = 0) -> None:
+        if num_envs < 1 or threads < 0:
+            raise UserError(
+                "at least one environment, and threads from 0 (all cores)",
+                (num_envs, threads),
+                "change them",
+            )
+        self.task = task
+        self.spec = task.spec
+        self.num_envs = num_envs
+        self.physics = Physics(task.model, num_envs, threads)
+        self._elapsed = np.zeros(num_envs, np.int64)
+        self._seen = np.zeros((num_envs, task.spec.observation.size), np.float32)
+
+    def reset(self, key: PRNGKeyArray | np.ndarray) -> np.ndarray:
+        """Start every episode afresh; the first observations."""
+        self._begin(np.arange(self.num_envs), key)
+        self._seen = self._observe()
+        return self._seen
+
+    def step(self, action: np.ndarray, key: PRNGKeyArray | np.ndarray) -> HostStep:
+        """One decision in every world; ended episodes start again at once."""
+        limited = np.clip(np.asarray(action, np.float64), -1.0, 1.0)
+        judged = self.task.act(self.physics, limited)
+        self._elapsed += 1
+        # MuJoCo puts a world that has blown up back to its default state and time.
+        sound = self.physics.time > (self._elapsed - 0.5) * self.task.step_time
+        next_obs = np.where(sound[:, None], self._observe(), self._seen)
+        terminated = judged.terminated & sound
+        truncated = ~sound | (~terminated & (self._elapsed >= self.spec.episode_length))
+        self._seen = self._after(terminated | truncated, next_obs, key)
+        return HostStep(
+            next_obs=next_obs,
+            obs=self._seen,
+            reward=np.where(sound, judged.reward, 0.0).astype(np.float32),
+            terminated=terminated,
+            truncated=truncated,
+            success=judged.success & sound,
+            terms={
+                name: np.where(sound, term, 0.0).astype(np.float32)
+                for name, term in judged.terms.items()
+            },
+            valid=sound,
+        )
+
+    def place(self, qpos: np.ndarray, qvel: np.ndarray) -> np.ndarray:
+        """Start episodes from given positions and velocities, one row per world."""
+        self.physics.restart(np.arange(self.num_envs))
+        self.physics.qpos[:] = qpos
+        self.physics.qvel[:] = qvel
+        self._elapsed[:] = 0
+        self._seen = self._observe()
+        return self._seen
+
+    def bin_of(self, obs: np.ndarray) -> np.ndarray:
+        """The flat coverage bins of observations; -1 where they count nowhere."""
+        return self.task.bin_of(np.asarray(obs, np.float64)).astype(np.int32)
+
+    def save(self) -> dict[str, np.ndarray]:
+        """Everything that changes."""
+        return {"state": self.physics.state.copy(), "elapsed": self._elapsed.copy()}
+
+    def restore(self, saved: dict[str, np.ndarray]) -> None:
+        """Go on, bit for bit, from what `save` gave."""
+        self.physics.state[:] = saved["state"]
+        self._elapsed[:] = saved["elapsed"]
+        self._seen = self._observe()
+
+    def close(self) -> None:
+        """Nothing is held that the garbage collector does not free."""
+
+    def _observe(self) -> np.ndarray:
+        return self.task.observe(self.physics).astype(np.float32)
+
+    def _after(self, ended: np.ndarray, next_obs: np.ndarray, key: Any) -> np.ndarray:
+        """Where the next decisions are made: starts of new episodes in the place of ends."""
+        if not ended.any():
+            return next_obs
+        self._begin(np.flatnonzero(ended), key)
+        return np.where(ended[:, None], self._observe(), next_obs)
+
+    def _begin(self, rows: np.ndarray, key: Any) -> None:
+        self.physics.restart(rows)
+        self.task.start(self.physics, rows, generator(key))
+        self.physics.time[rows] = 0.0
+        self._elapsed[rows] = 0
+
+
+def generator(key: PRNGKeyArray | np.ndarray) -> np.random.Generator:
+    """Chance as a function of a JAX key, or of unsigned integers."""
+    words = key if isinstance(key, np.ndarray) else np.asarray(jax.random.key_data(key))
+    return np.random.default_rng(words.ravel())

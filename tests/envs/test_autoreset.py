@@ -134,7 +134,7 @@ def test_dead_steps_are_marked_and_nothing_else() -> None:
 
 @pytest.mark.parametrize("said", [None, "sometimes"])
 def test_an_unknown_mode_is_refused(said: Any) -> None:
-    with pytest.raises(UserError, match="autoreset_mode.*NEXT_STEP.*got.*set metadata"):
+    with pytest.raises(UserError, match=r"autoreset_mode.*NEXT_STEP.*got.*set metadata"):
         from_vector(DiaryVector(said), SETTINGS)
 
 
@@ -142,7 +142,7 @@ def test_the_last_observation_must_be_there() -> None:
     task = from_vector(DiaryVector(AutoresetMode.SAME_STEP, "elsewhere"), SETTINGS)
     task.reset(KEY)
     task.step(np.zeros((3, 1)), KEY)
-    with pytest.raises(UserError, match="final_obs.*elsewhere"):
+    with pytest.raises(UserError, match=r"final_obs.*elsewhere"):
         task.step(np.zeros((3, 1)), KEY)
 
 

@@ -11,7 +11,7 @@ from jaxtyping import PRNGKeyArray
 from devote.core.errors import EnvironmentFailedError, UserError
 from devote.core.types import EnvSpec, HostStep
 from devote.envs.coverage_bins import Coverage
-from devote.envs.seeds import seeds_of
+from devote.envs.seeds import seed_of
 from devote.envs.spaces import Actions, Observations
 from devote.envs.watched import Watched
 
@@ -54,9 +54,9 @@ class GymnasiumList:
 
     def reset(self, key: PRNGKeyArray) -> np.ndarray:
         """Start every episode afresh, seeded by the key."""
-        self.elapsed[:] = 0
-        starts = [self._start(i, seed) for i, seed in enumerate(seeds_of(key, self.num_envs))]
-        return np.stack(starts)
+        seed = seed_of(key)
+        # as Gymnasium's vector environments do it
+        return np.stack([self._start(i, seed + i) for i in range(self.num_envs)])
 
     def step(self, action: np.ndarray, key: PRNGKeyArray) -> HostStep:
         """Step every environment; chance is the environments' own, seeded at the first reset."""

@@ -1,5 +1,6 @@
 """Any Gymnasium task as a `HostEnv`: an id, an environment, a factory or a vector environment."""
 
+import multiprocessing
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from devote.envs.watched import WatchedFactory
 
 DEFAULT_LIMIT = 1000
 """Steps after which an episode is cut when neither the task nor the user says when."""
+CONTEXT = "forkserver"
 
 Source: TypeAlias = gymnasium.Env | VectorEnv | Callable[[], gymnasium.Env]
 SpacesOwner: TypeAlias = gymnasium.Env | VectorEnv
@@ -65,7 +67,8 @@ def from_factory(make: Factory, settings: GymnasiumSettings, num_envs: int) -> H
     first.close()
     factories = [WatchedFactory(make, i, task.spec.episode_length) for i in range(num_envs)]
     # not by fork: JAX has threads, and a forked copy of them deadlocks
-    envs = AsyncVectorEnv(factories, context="forkserver", autoreset_mode=AutoresetMode.SAME_STEP)
+    multiprocessing.get_context(CONTEXT).set_forkserver_preload([WatchedFactory.__module__])
+    envs = AsyncVectorEnv(factories, context=CONTEXT, autoreset_mode=AutoresetMode.SAME_STEP)
     return GymnasiumVector(task, envs, settings.worker_timeout)
 
 

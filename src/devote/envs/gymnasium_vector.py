@@ -12,7 +12,7 @@ from jaxtyping import PRNGKeyArray
 from devote.core.errors import EnvironmentFailedError, UserError
 from devote.core.types import HostStep
 from devote.envs.gymnasium_list import SUCCESS, Task, require_finite
-from devote.envs.seeds import seeds_of
+from devote.envs.seeds import seed_of
 
 FINAL = ("final_obs", "final_observation")
 """Where a successor is kept when a reset has taken its place; the second name is an older one."""
@@ -29,13 +29,14 @@ class GymnasiumVector:
         self.timeout = timeout
         self.mode = autoreset_mode(envs)
         self.steps = 0
+        self.failed = False
         self.over = np.zeros(self.num_envs, bool)
         """Episodes that have ended and whose reset takes the next step."""
 
     def reset(self, key: PRNGKeyArray) -> np.ndarray:
         """Start every episode afresh, seeded by the key."""
         self.over[:] = False
-        [seed] = seeds_of(key, 1)
+        seed = seed_of(key)
         obs, _ = self._ask("reset", None, lambda: self.envs.reset(seed=seed))
         return self._read(obs, None)
 
@@ -108,15 +109,13 @@ class GymnasiumVector:
         try:
             return call()
         except EnvironmentFailedError:
+            self.failed = True
             raise
-        except multiprocessing.TimeoutError as error:
-            words = f"no answer within {self.timeout} s; a process hangs, or needs more time"
-            which = culprits(self.envs)
-            raise EnvironmentFailedError.of(which, when, action, words) from error
         except Exception as error:
-            words = traceback.format_exc()
-            which = culprits(self.envs)
-            raise EnvironmentFailedError.of(which, when, action, words) from error
+            self.failed = True
+            hangs = isinstance(error, multiprocessing.TimeoutError)
+            words = f"nothing for {self.timeout} s" if hangs else traceback.format_exc()
+            raise EnvironmentFailedError.of(culprits(self.envs), when, action, words) from error
 
     def _read(self, obs: Any, action: Any) -> np.ndarray:
         flat = self.task.observations.flatten(obs, self.num_envs)
@@ -171,9 +170,9 @@ class GymnasiumVector:
         raise AssertionError("save gives None")
 
     def close(self) -> None:
-        """Close the vector environment; worker processes are ended even if they hang."""
-        if isinstance(self.envs, AsyncVectorEnv):
-            self.envs.close(terminate=True)
+        """Close the vector environment; after a failure its worker processes are ended."""
+        if self.failed and isinstance(self.envs, AsyncVectorEnv):
+            end_workers(self.envs)
         else:
             self.envs.close()
 
@@ -197,12 +196,25 @@ def culprits(envs: gymnasium.vector.VectorEnv) -> str:
     """The environments whose worker has died or given up, as far as the parent can tell."""
     if not isinstance(envs, AsyncVectorEnv):
         return str(envs)
+    for process in envs.processes:
+        process.join(timeout=0.2)  # one that is dying may not be dead yet
     dead = [
         f"environment {index} (its process ended with exit code {process.exitcode})"
         for index, process in enumerate(envs.processes)
         if envs.parent_pipes[index] is None or not process.is_alive()
     ]
     return ", ".join(dead) or f"a worker of {envs}"
+
+
+def end_workers(envs: AsyncVectorEnv) -> None:
+    """End worker processes that can no longer be asked to."""
+    for process in envs.processes:
+        process.kill()
+        process.join()
+    for pipe in envs.parent_pipes:
+        if pipe is not None:
+            pipe.close()
+    envs.closed = True
 
 
 def _said(info: Any, count: int) -> np.ndarray:

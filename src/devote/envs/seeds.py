@@ -5,7 +5,7 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 
 
-def seeds_of(key: PRNGKeyArray, count: int) -> list[int]:
-    """Different non-negative seeds, a function of the key alone."""
+def seed_of(key: PRNGKeyArray) -> int:
+    """A non-negative seed, a function of the key alone."""
     words = np.asarray(jax.random.key_data(key)).reshape(-1).tolist()
-    return [int(word >> 1) for word in np.random.SeedSequence(words).generate_state(count)]
+    return int(np.random.SeedSequence(words).generate_state(1)[0] >> 1)

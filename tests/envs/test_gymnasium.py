@@ -1,0 +1,277 @@
+"""Gymnasium tasks by id, by factory and as objects: seeds, limits, resume, coverage, failures."""
+
+import os
+import signal
+import sys
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import jax
+import numpy as np
+import pytest
+from diary import Diary, DiaryVector
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode
+
+from devote.core import Box, Choice, Index
+from devote.core.errors import EnvironmentFailedError, UserError
+from devote.envs.gymnasium_task import (
+    GymnasiumSettings,
+    from_env,
+    from_factory,
+    from_vector,
+    gymnasium_task,
+    require_env,
+)
+from devote.envs.naming import factory_of, learn_name
+
+KEY, OTHER = jax.random.key(0), jax.random.key(1)
+LIMITED = GymnasiumSettings(time_limit=50)
+
+
+def test_a_task_by_its_id() -> None:
+    task = gymnasium_task(GymnasiumSettings("MountainCarContinuous-v0"), 3)
+    assert task.spec.name == "MountainCarContinuous-v0"
+    assert (task.spec.episode_length, task.num_envs) == (999, 3)
+    assert task.spec.action == Box(1)
+    assert task.spec.observation.own_units
+    obs = task.reset(KEY)
+    assert obs.shape == (3, 2)
+    assert len(np.unique(obs[:, 0])) == 3, "environments start alike"
+    step = task.step(np.ones((3, 1), np.float32), KEY)
+    assert (step.next_obs[:, 1] > obs[:, 1]).sum() >= 1
+    for array in (step.reward, step.next_obs, step.obs):
+        assert array.dtype == np.float32
+
+
+def test_an_integer_task_counts_coverage_by_itself() -> None:
+    with pytest.warns(UserWarning, match=r"no time limit.*truncated.*1,000"):
+        task = gymnasium_task(GymnasiumSettings("CliffWalking-v1"), 2)
+    assert (task.spec.observation, task.spec.action) == (Index(48), Choice(4))
+    assert task.bin_of(task.reset(KEY)).tolist() == [36, 36]
+    assert task.spec.grid is not None
+    assert task.spec.grid.size == 48
+
+
+def test_the_key_decides_the_episodes() -> None:
+    def walk(key: Any) -> np.ndarray:
+        task = gymnasium_task(GymnasiumSettings("Pendulum-v1", time_limit=3), 2)
+        first = task.reset(key)
+        rest = [task.step(np.zeros((2, 1)), KEY).obs for _ in range(8)]  # two resets within
+        return np.stack([first, *rest])
+
+    np.testing.assert_array_equal(walk(KEY), walk(KEY))
+    assert not np.allclose(walk(KEY)[0], walk(OTHER)[0])
+    assert not np.allclose(walk(KEY)[3], walk(OTHER)[3])
+
+
+def test_actions_arrive_in_the_bounds_of_the_task() -> None:
+    diary = Diary("both")
+    task = from_env(diary, LIMITED)
+    assert task.num_envs == 1
+    task.reset(KEY)
+    for value in (-1.0, 0.0, 1.0):
+        task.step(np.array([[value]], np.float32), KEY)
+    assert [float(action[0]) for action in diary.actions] == [-2.0, 2.0, 6.0]
+
+
+def test_a_time_limit_of_the_users_own_wrapper_is_a_truncation() -> None:
+    env = gymnasium.make("MountainCarContinuous-v0", max_episode_steps=2)
+    task = from_env(env, GymnasiumSettings())
+    assert task.spec.episode_length == 2
+    task.reset(KEY)
+    task.step(np.zeros((1, 1)), KEY)
+    step = task.step(np.zeros((1, 1)), KEY)
+    assert step.truncated[0]
+    assert not step.terminated[0]
+
+
+def test_an_environment_that_can_save_itself_resumes_exactly() -> None:
+    def fresh() -> Any:
+        return from_factory(lambda: Diary("both"), GymnasiumSettings(time_limit=3), 2)
+
+    def play(task: Any, steps: int) -> np.ndarray:
+        return np.stack([task.step(np.zeros((2, 1)), KEY).obs for _ in range(steps)])
+
+    whole, first, second = fresh(), fresh(), fresh()
+    whole.reset(KEY)
+    expected = play(whole, 7)[5:]
+    first.reset(KEY)
+    play(first, 5)
+    saved = first.save()
+    second.restore(saved)
+    np.testing.assert_array_equal(play(second, 2), expected)
+
+
+def test_an_environment_that_cannot_says_so() -> None:
+    assert gymnasium_task(GymnasiumSettings("Pendulum-v1"), 1).save() is None
+    wrapped = gymnasium.wrappers.TimeLimit(Diary("both"), 9)
+    assert from_env(wrapped, LIMITED).save() is None  # the wrapper has a count of its own
+    assert from_vector(DiaryVector(AutoresetMode.NEXT_STEP), LIMITED).save() is None
+
+
+def test_coverage_over_chosen_entries() -> None:
+    settings = GymnasiumSettings("MountainCarContinuous-v0", coverage_entries=(0, 1))
+    task = gymnasium_task(settings, 1)
+    grid = task.spec.grid
+    assert grid is not None
+    assert grid.shape == (20, 20)
+    assert grid.centers is not None
+    np.testing.assert_array_equal(task.bin_of(grid.centers), np.arange(400))
+    low_left = np.float32([[-1.19, -0.069]])
+    assert task.bin_of(low_left) == 19 * 20, "row 0 is on top"
+    assert task.bin_of(np.float32([[0.0, 0.08]])) == -1
+    with pytest.raises(UserError, match="coverage_entries from 0 to 1"):
+        gymnasium_task(GymnasiumSettings(coverage_entries=(2,)), 1)
+    with pytest.raises(UserError, match="set coverage_low and coverage_high"):
+        gymnasium_task(GymnasiumSettings("CartPole-v1", coverage_entries=(1,)), 1)
+
+
+def test_success_is_read_from_info() -> None:
+    task = from_factory(lambda: Diary("truncate"), LIMITED, 1)
+    task.reset(KEY)
+    assert [bool(task.step(np.zeros((1, 1)), KEY).success[0]) for _ in range(2)] == [False, True]
+
+
+def test_names() -> None:
+    with pytest.raises(UserError, match="MountainCar"):
+        factory_of("MountianCar-v0")
+    assert isinstance(learn_name("diary:DiaryVector"), type)
+    with pytest.raises(UserError, match="a module nowhere_at_all"):
+        learn_name("nowhere_at_all:Env")
+    with pytest.raises(UserError, match="Missing in diary"):
+        learn_name("diary:Missing")
+    with pytest.raises(UserError, match="a class or function"):
+        learn_name("diary:ENDS")
+
+
+def test_nothing_is_imported_because_a_setting_names_it(tmp_path: Path, monkeypatch: Any) -> None:
+    (tmp_path / "trap.py").write_text("raise SystemExit('imported')")
+    monkeypatch.syspath_prepend(tmp_path)
+    for name in ("trap:Env", "trap:CartPole-v1"):
+        with pytest.raises(UserError, match="command line"):
+            gymnasium_task(GymnasiumSettings(name), 1)
+    assert "trap" not in sys.modules
+
+
+def test_things_that_are_no_environment_are_refused() -> None:
+    with pytest.raises(UserError, match=r"Gymnasium id.*builtins.int"):
+        require_env(3)
+
+
+class Broken(gymnasium.Env):
+    """Does something wrong in its third step."""
+
+    observation_space = spaces.Box(-1, 1, (2,))
+    action_space = spaces.Discrete(2)
+
+    def __init__(self, kind: str = "raise") -> None:
+        self.kind, self.count = kind, 0
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        if self.kind == "reset":
+            raise RuntimeError("cannot start")
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action: Any) -> Any:
+        self.count += 1
+        obs: Any = np.zeros(2, np.float32)
+        result = [obs, 0.0, False, False, {}]
+        if self.count < 3:
+            return tuple(result)
+        match self.kind:
+            case "raise":
+                raise ZeroDivisionError("wheels came off")
+            case "kill":
+                os.kill(os.getpid(), signal.SIGKILL)
+            case "hang":
+                time.sleep(60)
+            case "nan":
+                result[0] = np.float32([0, np.nan])
+            case "shape":
+                result[0] = np.zeros(3)
+            case "reward":
+                result[1] = np.inf
+            case "rewards":
+                result[1] = np.zeros(1)
+            case "none":
+                result[1] = None
+            case "flag":
+                result[2] = 1
+            case "info":
+                result[4] = None
+            case "four":
+                result = result[:4]
+        return tuple(result)
+
+
+WORDS = {
+    "raise": "ZeroDivisionError: wheels came off",
+    "nan": r"finite observations at obs\[1\].*nan",
+    "shape": r"shape \(2,\)",
+    "reward": "finite reward",
+    "rewards": "one number",
+    "none": "one number",
+    "flag": "terminated to be True or False",
+    "info": "info to be a dict",
+    "four": "5 values",
+}
+
+
+def play(task: Any) -> None:
+    task.reset(KEY)
+    for _ in range(4):
+        task.step(np.eye(2, dtype=np.float32)[[0, 1]][: task.num_envs], KEY)
+
+
+@pytest.mark.parametrize("kind", WORDS)
+def test_a_failure_names_environment_step_action_and_words(kind: str) -> None:
+    kinds = iter(["fine", kind])
+    task = from_factory(lambda: Broken(next(kinds)), LIMITED, 2)
+    with pytest.raises(EnvironmentFailedError, match=f"(?s){WORDS[kind]}") as caught:
+        play(task)
+    text = str(caught.value)
+    assert text.startswith("environment 1 (")
+    assert "step 3" in text
+    assert "last action 1;" in text
+
+
+def test_a_failure_to_start_is_told_apart() -> None:
+    task = from_factory(lambda: Broken("reset"), LIMITED, 1)
+    with pytest.raises(EnvironmentFailedError, match=r"(?s)environment 0.*reset.*cannot start"):
+        task.reset(KEY)
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("raise", "environment [01] .*step 3.*last action [01].*wheels came off"),
+        ("kill", "environment 0 .its process ended with exit code -9.*step"),
+        ("hang", "a worker.*nothing for 2.0 s"),
+    ],
+)
+def test_workers_that_fail_die_or_hang_are_named(kind: str, words: str) -> None:
+    settings = GymnasiumSettings(time_limit=50, workers=True, worker_timeout=2.0)
+    task = from_factory(partial(Broken, kind), settings, 2)
+    try:
+        with pytest.raises(EnvironmentFailedError, match=f"(?s){words}"):
+            play(task)
+    finally:
+        task.close()
+
+
+def test_workers_give_what_the_list_gives() -> None:
+    def walk(workers: bool) -> list[np.ndarray]:
+        settings = GymnasiumSettings("Pendulum-v1", time_limit=3, workers=workers)
+        task = gymnasium_task(settings, 2)
+        task.reset(KEY)
+        steps = [task.step(np.full((2, 1), 0.3), KEY) for _ in range(7)]
+        task.close()
+        return [np.stack(arrays) for arrays in zip(*(s[:5] for s in steps), strict=True)]
+
+    for alone, apart in zip(walk(False), walk(True), strict=True):
+        np.testing.assert_array_equal(alone, apart)

@@ -1,0 +1,143 @@
+"""Tasks of Brax and MuJoCo Playground, which keep everything in one state.
+
+Their own wrappers restore a cached first state at the end of an episode, leave `info` as it was and
+lose the last observation; here the loop resets truly and keeps the true successor.
+"""
+
+import contextlib
+import io
+import math
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cached_property
+from typing import Any, Protocol
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Int, PRNGKeyArray
+
+from devote.core import Box, EnvSpec, Outcome, Vector
+from devote.core.errors import UserError
+
+
+@dataclass(frozen=True)
+class BraxSettings:
+    """A task of Brax."""
+
+    id: str = "ant"
+    """Its name in Brax."""
+    backend: str = "mjx"
+    """The physics: mjx, generalized, positional or spring."""
+    episode_length: int = 1000
+    """Steps until the time limit."""
+    rewards: bool = True
+    """Whether the task's rewards are seen; without them exploration is for its own sake."""
+
+
+@dataclass(frozen=True)
+class PlaygroundSettings:
+    """A task of MuJoCo Playground."""
+
+    id: str = "CartpoleSwingup"
+    """Its name in Playground."""
+    impl: str = "jax"
+    """The physics: jax anywhere, warp on NVIDIA cards."""
+    episode_length: int = 0
+    """Steps until the time limit; 0 for the task's own."""
+    rewards: bool = True
+    """Whether the task's rewards are seen; without them exploration is for its own sake."""
+
+
+class Stateful(Protocol):
+    """What Brax and Playground call an environment."""
+
+    action_size: int
+
+    def reset(self, rng: Any) -> Any: ...
+
+    def step(self, state: Any, action: Any) -> Any: ...
+
+
+@dataclass(frozen=True)
+class StatefulTask:
+    """One such environment, as the compiled loop wants it."""
+
+    name: str
+    env: Stateful
+    episode_length: int
+    rewards: bool = True
+
+    @cached_property
+    def spec(self) -> EnvSpec:
+        """Sizes from the shape of a first state; nothing is known of the range of its entries."""
+        start = jax.eval_shape(self.env.reset, jax.random.key(0))
+        size = math.prod(_vector(start.obs).shape)
+        return EnvSpec(
+            name=self.name,
+            observation=Vector((-math.inf,) * size, (math.inf,) * size),
+            action=Box(self.env.action_size),
+            episode_length=self.episode_length,
+            terms=tuple(sorted(name for name in start.metrics if name.startswith("reward"))),
+        )
+
+    def reset(self, key: PRNGKeyArray) -> Any:
+        """A first state, with fresh `info` and all."""
+        return jax.tree.map(lambda x: _typed(x, jnp.asarray(x).dtype), self.env.reset(key))
+
+    def observe(self, world: Any) -> Array:
+        """The observation, or the part of it that is meant for the policy."""
+        return _vector(world.obs).reshape(-1).astype(jnp.float32)
+
+    def step(self, world: Any, action: Array, key: PRNGKeyArray) -> tuple[Any, Outcome]:
+        """The next state; these tasks keep their own generator in it."""
+        after = self.env.step(world, action)
+        after = jax.tree.map(lambda new, old: _typed(new, old.dtype), after, world)
+        return after, Outcome(
+            reward=jnp.asarray(after.reward, jnp.float32) * self.rewards,
+            terminated=after.done.astype(bool),
+            terms={name: after.metrics[name] for name in self.spec.terms},
+        )
+
+    def bin_of(self, world: Any) -> Int[Array, ""]:
+        """Nothing is counted."""
+        return jnp.int32(-1)
+
+
+def brax(settings: BraxSettings) -> StatefulTask:
+    """A task of Brax by name."""
+    from brax import envs
+
+    known = sorted(envs._envs)  # the registry has no public listing
+    if settings.id not in known:
+        raise _unknown(settings.id, known)
+    env = envs.get_environment(settings.id, backend=settings.backend)
+    return StatefulTask(settings.id, env, settings.episode_length, settings.rewards)
+
+
+def playground(settings: PlaygroundSettings) -> StatefulTask:
+    """A task of MuJoCo Playground by name."""
+    with contextlib.redirect_stdout(io.StringIO()):  # it reports missing optional backends
+        from mujoco_playground import registry
+
+    if settings.id not in registry.ALL_ENVS:
+        raise _unknown(settings.id, list(registry.ALL_ENVS))
+    config = registry.get_default_config(settings.id)
+    env = registry.load(settings.id, config=config, config_overrides={"impl": settings.impl})
+    length = settings.episode_length or int(config.episode_length)
+    return StatefulTask(settings.id, env, length, settings.rewards)
+
+
+def _typed(value: Any, dtype: Any) -> Array:
+    """A strongly typed array: what a loop carries must not change type, and these tasks do."""
+    return jnp.asarray(value, dtype)
+
+
+def _vector(obs: Any) -> Any:
+    """The policy's part of an observation that may be a dictionary."""
+    return obs["state"] if isinstance(obs, dict) else obs
+
+
+def _unknown(name: str, known: list[str]) -> UserError:
+    close = get_close_matches(name, known, n=1)
+    fix = f"did you mean {close[0]}?" if close else "choose one of them"
+    return UserError(f"one of {', '.join(known)}", repr(name), fix)

@@ -1,0 +1,130 @@
+"""Tasks of Brax and Playground through our protocol: true resets, true successors, stable types."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from tests.tiny import SAC
+
+from devote.agents.sac import Sac
+from devote.core.errors import UserError
+from devote.envs.brax_style import (
+    BraxSettings,
+    PlaygroundSettings,
+    StatefulTask,
+    brax,
+    playground,
+)
+from devote.loops.fused import FusedLoop
+from devote.loops.settings import LoopSettings
+
+
+class State(NamedTuple):
+    obs: Any
+    reward: Any
+    done: Any
+    metrics: Any
+    info: Any
+
+
+class Counting:
+    """Observes its step and pays once per episode, remembering that in `info` as many tasks do."""
+
+    action_size = 2
+
+    def reset(self, rng: Any) -> State:
+        obs = {"state": jnp.zeros(3), "privileged_state": jnp.ones(7)}
+        metrics = {"reward/once": 0.0, "distance": 0.0}  # weakly typed, as Playground's often are
+        return State(obs, 0.0, jnp.float32(0), metrics, {"steps": 0, "paid": False})
+
+    def step(self, state: State, action: Any) -> State:
+        steps = state.info["steps"] + 1
+        pays = (steps == 2) & ~state.info["paid"]
+        return State(
+            obs={"state": jnp.full(3, 1.0 * steps), "privileged_state": jnp.ones(7)},
+            reward=jnp.where(pays, 5.0, 0.0),
+            done=jnp.where(steps == 4, 1.0, 0.0),
+            metrics={"reward/once": jnp.where(pays, 5.0, 0.0), "distance": jnp.float32(steps)},
+            info={"steps": steps, "paid": state.info["paid"] | pays},
+        )
+
+
+def kinds(tree: Any) -> list[Any]:
+    return [(x.shape, x.dtype, x.weak_type) for x in jax.tree.leaves(tree)]
+
+
+def counting(episode_length: int = 100, rewards: bool = True) -> StatefulTask:
+    return StatefulTask("counting", Counting(), episode_length, rewards)
+
+
+def stored(task: StatefulTask, steps: int) -> Any:
+    """Transitions of one environment in the compiled loop."""
+    settings = LoopSettings(num_envs=1, replay_capacity=steps, learning_starts=steps, batch_size=4)
+    loop = FusedLoop(Sac(SAC, task.spec), task, settings)
+    state = jax.jit(lambda key: loop.prefill(loop.init(key)))(jax.random.key(0))
+    return jax.tree.map(lambda x: np.asarray(x).reshape(steps, -1), state.replay)
+
+
+def test_the_state_keeps_its_types() -> None:
+    task = counting()
+    world = task.reset(jax.random.key(0))
+    after, _ = task.step(world, jnp.zeros(2), jax.random.key(1))
+    assert kinds(after) == kinds(world)
+
+
+def test_every_episode_is_new_and_ends_in_its_true_successor() -> None:
+    replay = stored(counting(), 8)
+    np.testing.assert_array_equal(replay.obs[:, 0], [0, 1, 2, 3] * 2)
+    np.testing.assert_array_equal(replay.next_obs[:, 0], [1, 2, 3, 4] * 2)
+    np.testing.assert_array_equal(replay.discount[:, 0], [1, 1, 1, 0] * 2)
+    np.testing.assert_array_equal(replay.reward[:, 0], [0, 5, 0, 0] * 2)  # paid in both episodes
+
+
+def test_a_time_limit_is_no_termination() -> None:
+    replay = stored(counting(episode_length=3), 6)
+    np.testing.assert_array_equal(replay.next_obs[:, 0], [1, 2, 3] * 2)
+    np.testing.assert_array_equal(replay.discount[:, 0], np.ones(6))
+
+
+def test_rewards_can_be_hidden_and_their_parts_are_still_told() -> None:
+    task = counting(rewards=False)
+    assert task.spec.terms == ("reward/once",)
+    world, _ = task.step(task.reset(jax.random.key(0)), jnp.zeros(2), jax.random.key(1))
+    _, outcome = task.step(world, jnp.zeros(2), jax.random.key(1))
+    assert float(outcome.reward) == 0
+    assert float(outcome.terms["reward/once"]) == 5
+
+
+def test_the_policy_sees_its_own_part_of_the_observation() -> None:
+    assert counting().spec.observation.size == 3
+
+
+REAL = {
+    "brax": (lambda: brax(BraxSettings("inverted_pendulum", "generalized", 50)), (4, 1, 50)),
+    "playground": (lambda: playground(PlaygroundSettings("CartpoleSwingup")), (5, 1, 1000)),
+}
+
+
+@pytest.mark.parametrize("library", REAL)
+def test_a_real_task_fits(library: str) -> None:
+    pytest.importorskip("brax" if library == "brax" else "mujoco_playground")
+    build, sizes = REAL[library]
+    task = build()
+    spec = task.spec
+    assert (spec.observation.size, spec.action.size, spec.episode_length) == sizes
+    world = jax.eval_shape(task.reset, jax.random.key(0))
+    action = jnp.zeros(spec.action.size)
+    after, outcome = jax.eval_shape(task.step, world, action, jax.random.key(0))
+    assert kinds(after) == kinds(world)
+    assert (outcome.reward.dtype, outcome.terminated.dtype) == (jnp.float32, bool)
+
+
+@pytest.mark.parametrize(
+    "build",
+    [lambda: brax(BraxSettings("antt")), lambda: playground(PlaygroundSettings("CartpoleSwing"))],
+)
+def test_an_unknown_name_gets_a_suggestion(build: Any) -> None:
+    with pytest.raises(UserError, match="did you mean"):
+        build()

@@ -1,0 +1,217 @@
+"""AntMaze: walk to a goal behind a wall that the reward for speed leads straight into."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from devote.core.errors import UserError
+from devote.core.types import Box, EnvSpec, Grid, Vector
+from devote.envs.layout import Cell, Layout, parse
+from devote.envs.mujoco.batch import Judgement
+from devote.envs.mujoco.physics import Physics, asset, engine
+
+SUBSTEPS = 10  # of 0.005 s per decision
+CELL = 5.0
+WALL_HALF_WIDTH, WALL_HALF_HEIGHT = 2.75, 2.25
+HEALTHY = (0.15, 1.2)  # heights of the torso
+GOAL_RADIUS = 1.0
+CONTROL_COST, UNHEALTHY_COST, SUCCESS = 0.1, 0.5, 2500.0
+BENT = np.array([0.0, 1.0, 0.0, -1.0, 0.0, -1.0, 0.0, 1.0])  # hip, ankle, ...: Brax's posture
+BINS = 2  # along each side of a cell
+TERMS = ("speed", "healthy", "control", "contact", "success")
+
+MAZE = """\
+#########
+#       #
+#       #
+#   #   #
+#S  #  G#
+#   #   #
+#       #
+#       #
+#########
+"""
+
+
+@dataclass(frozen=True)
+class AntMazeSettings:
+    """The paper's AntMaze; numbers without a source in the paper are those of the authors' code."""
+
+    layout: str = MAZE
+    """The maze as text, see `devote.envs.layout`."""
+    episode_length: int = 500
+    """Decisions of 0.05 s until the time limit."""
+    contact_cost: float = 5e-4
+    """Price of each squared external force, forces clipped to 1; 0 in the authors' runs."""
+    bent_ankles: bool = True
+    """Start with ankles inside their limits; the authors start with straight legs, outside."""
+    start_noise: float = 0.1
+    """Standard deviation of the noise on the posture and the velocities of a start."""
+
+
+def as_authors(settings: AntMazeSettings) -> AntMazeSettings:
+    """The contact forces that their simulator never computes, and legs stretched at the start."""
+    return replace(settings, contact_cost=0.0, bent_ankles=False)
+
+
+class AntMaze:
+    """An ant among walls: 15 positions, 14 velocities and the goal are observed."""
+
+    def __init__(self, settings: AntMazeSettings) -> None:
+        layout = parse(settings.layout)
+        if layout.goal is None:
+            raise UserError("a layout with a goal", "none", "draw 'G' into an open cell")
+        self.settings = settings
+        self._goal = _center(layout, layout.goal)
+        self._start = _center(layout, layout.start)
+        self._rows, self._columns = (BINS * cells for cells in layout.walls.shape)
+        self.model = _model(layout, self._goal, forces=settings.contact_cost > 0)
+        self.step_time = SUBSTEPS * self.model.opt.timestep
+        self._posture = self.model.qpos0.copy()
+        self._posture[:2] = self._start
+        self._posture[7:] = BENT if settings.bent_ankles else 0.0
+        self.spec = EnvSpec(
+            name="ant_maze",
+            observation=self._space(),
+            action=Box(8),
+            episode_length=settings.episode_length,
+            grid=self._grid(layout),
+            terms=TERMS,
+            says_success=True,
+        )
+
+    def start(self, physics: Physics, rows: np.ndarray, rng: np.random.Generator) -> None:
+        """A noisy posture above the start cell's centre."""
+        count, size = len(physics.qpos), self.model.nq + self.model.nv
+        noise = self.settings.start_noise * rng.standard_normal((count, size))[rows]
+        qpos = self._posture + noise[:, : self.model.nq]
+        qpos[:, :2] = self._start
+        qpos[:, 3:7] /= np.linalg.norm(qpos[:, 3:7], axis=1, keepdims=True)
+        if self.settings.bent_ankles:
+            qpos[:, 7:] = np.clip(qpos[:, 7:], *self.model.jnt_range[1:].T)
+        physics.qpos[rows] = qpos
+        physics.qvel[rows] = noise[:, self.model.nq :]
+
+    def act(self, physics: Physics, action: np.ndarray) -> Judgement:
+        """Hold the motors' torques for 0.05 s."""
+        physics.ctrl[:] = action
+        forces = physics.output("cfrc_ext")
+        physics.advance(SUBSTEPS)
+        return self.judge(physics.qpos, physics.qvel, action, forces)
+
+    def judge(
+        self, qpos: np.ndarray, qvel: np.ndarray, action: np.ndarray, forces: np.ndarray
+    ) -> Judgement:
+        """The reward of arriving in a state; `forces` are those on each body."""
+        price = self.settings.contact_cost
+        away = self._goal - qpos[:, :2]
+        distance = np.linalg.norm(away, axis=1)
+        healthy = (qpos[:, 2] >= HEALTHY[0]) & (qpos[:, 2] <= HEALTHY[1])
+        success = distance < GOAL_RADIUS
+        terms = {
+            "speed": np.sum(qvel[:, :2] * away, axis=1) / np.maximum(distance, 1e-6),
+            "healthy": -UNHEALTHY_COST * ~healthy,
+            "control": -CONTROL_COST * np.sum(action**2, axis=1),
+            "contact": np.zeros(len(qpos)),
+            "success": SUCCESS * success,
+        }
+        if price > 0:
+            terms["contact"] = -price * np.sum(np.clip(forces, -1, 1) ** 2, axis=(1, 2))
+        return Judgement(sum(terms.values(), np.zeros(len(qpos))), success, success, terms)
+
+    def observe(self, physics: Physics) -> np.ndarray:
+        """Positions (x, y, z, quaternion, hip and ankle of each leg), velocities, goal."""
+        return self._observed(physics.qpos, physics.qvel)
+
+    def bin_of(self, obs: np.ndarray) -> np.ndarray:
+        """The quarter of a cell that the torso is in; on an edge the right or the upper one."""
+        place = np.floor((obs[..., :2] + CELL / 2) / (CELL / BINS)).astype(np.int64)
+        column = np.clip(place[..., 0], 0, self._columns - 1)
+        up = np.clip(place[..., 1], 0, self._rows - 1)
+        return (self._rows - 1 - up) * self._columns + column
+
+    def _observed(self, qpos: np.ndarray, qvel: np.ndarray) -> np.ndarray:
+        goal = np.broadcast_to(self._goal, (len(qpos), 2))
+        return np.concatenate([qpos, qvel, goal], axis=1)
+
+    def _space(self) -> Vector:
+        corner = np.array([CELL * self._columns / BINS, CELL * self._rows / BINS]) - CELL / 2
+        reach = np.array([1.0] * 4 + [0.6, 1.3] * 4 + [5.0] * 3 + [10.0] * 11)
+        low = np.concatenate([[-CELL / 2, -CELL / 2, 0.0], -reach, [-CELL / 2, -CELL / 2]])
+        high = np.concatenate([corner, [1.5], reach, corner])
+        return Vector(tuple(low.tolist()), tuple(high.tolist()))
+
+    def _grid(self, layout: Layout) -> Grid:
+        row, column = np.indices((self._rows, self._columns)).reshape(2, -1)
+        side = CELL / BINS
+        posture = np.tile(self._posture, (len(row), 1))
+        posture[:, 0] = (column + 0.5) * side - CELL / 2
+        posture[:, 1] = (self._rows - row - 0.5) * side - CELL / 2
+        at_rest = np.zeros((len(row), self.model.nv))
+        return Grid(
+            shape=(self._rows, self._columns),
+            eligible=~layout.walls[row // BINS, column // BINS],
+            reachable=layout.reachable[row // BINS, column // BINS],
+            centers=self._observed(posture, at_rest).astype(np.float32),
+            extent=(-CELL / 2, self._columns * side - CELL / 2)
+            + (-CELL / 2, self._rows * side - CELL / 2),
+        )
+
+
+def _center(layout: Layout, cell: Cell) -> np.ndarray:
+    """The lower left cell is centred at the origin."""
+    return np.array([CELL * cell[1], CELL * (len(layout.walls) - 1 - cell[0])])
+
+
+def _model(layout: Layout, goal: np.ndarray, forces: bool) -> Any:
+    """The ant between walls; external forces are computed only where someone pays for them."""
+    mujoco = engine()
+    spec = mujoco.MjSpec.from_string(asset("ant.xml"))
+    world = spec.worldbody
+    for first, last in _runs(layout.walls):
+        ends = np.stack([_center(layout, first), _center(layout, last)])
+        half = np.abs(ends[1] - ends[0]) / 2 + WALL_HALF_WIDTH
+        world.add_geom(
+            type=mujoco.mjtGeom.mjGEOM_BOX,
+            pos=[*ends.mean(axis=0), WALL_HALF_HEIGHT],
+            size=[*half, WALL_HALF_HEIGHT],
+            rgba=[0.55, 0.6, 0.65, 1],
+        )
+    world.add_geom(
+        type=mujoco.mjtGeom.mjGEOM_CYLINDER,
+        pos=[*goal, 0.03],
+        size=[1.0, 0.03, 0],
+        rgba=[0.2, 0.75, 0.3, 0.8],
+        contype=0,
+        conaffinity=0,
+    )
+    middle = _center(layout, (0, layout.walls.shape[1] - 1)) / 2
+    spec.geom("floor").pos = [*middle, 0]
+    world.add_camera(name="view", pos=[middle[0], middle[1], 60], fovy=45)
+    if not forces:
+        spec.option.disableflags |= mujoco.mjtDisableBit.mjDSBL_SENSOR
+    return spec.compile()
+
+
+def _runs(walls: np.ndarray) -> list[tuple[Cell, Cell]]:
+    """First and last cells of straight walls that together are all walls.
+
+    Few long boxes collide in less time than a box for every cell.
+    """
+    along = _row_runs(walls)
+    rest = walls.copy()
+    for (row, first), (_, last) in along:
+        rest[row, first : last + 1] = False
+    down = [((a, column), (b, column)) for (column, a), (_, b) in _row_runs(rest.T, shortest=1)]
+    return along + down
+
+
+def _row_runs(walls: np.ndarray, shortest: int = 2) -> list[tuple[Cell, Cell]]:
+    runs = []
+    for row, cells in enumerate(walls):
+        edges = np.flatnonzero(np.diff(np.concatenate([[0], cells.astype(int), [0]])))
+        for first, end in edges.reshape(-1, 2).tolist():
+            if end - first >= shortest:
+                runs.append(((row, first), (row, end - 1)))
+    return runs

@@ -81,19 +81,34 @@ def require_step(result: Any) -> tuple[Any, Any, bool, bool, dict]:
         fix = "return obs, reward, terminated, truncated, {}"
         raise UserError("step to return 5 values", _shape(result), fix)
     _, reward, terminated, truncated, info = result
+    require_reward(reward)
+    require_flag("terminated", terminated)
+    require_flag("truncated", truncated)
+    require_info(info)
+    return result
+
+
+def require_reward(reward: Any) -> None:
+    """Refuse a reward that is not one finite number."""
     number = np.asarray(reward)
     if number.dtype.kind not in "biuf" or number.ndim != 0:
         got = f"{type(reward).__name__} {number.dtype} of shape {number.shape}"
         raise UserError("reward to be one number", got, "return float(reward)")
     if not np.isfinite(number):
         raise UserError("a finite reward", number, "look for a division by 0 or a log of 0")
-    for name, flag in (("terminated", terminated), ("truncated", truncated)):
-        if np.asarray(flag).dtype.kind != "b" or np.ndim(flag) != 0:
-            got = f"{type(flag).__name__} {flag!r:.40}"
-            raise UserError(f"{name} to be True or False", got, f"return bool({name})")
+
+
+def require_flag(name: str, flag: Any) -> None:
+    """Refuse a flag that is not one boolean."""
+    if np.asarray(flag).dtype.kind != "b" or np.ndim(flag) != 0:
+        got = f"{type(flag).__name__} {flag!r:.40}"
+        raise UserError(f"{name} to be True or False", got, f"return bool({name})")
+
+
+def require_info(info: Any) -> None:
+    """Refuse an info that is no dict."""
     if not isinstance(info, dict):
         raise UserError("info to be a dict", type(info).__name__, "return {} when there is none")
-    return result
 
 
 def _shape(result: Any) -> str:

@@ -2,8 +2,10 @@
 
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, fields, make_dataclass
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +14,16 @@ from devote.core.errors import UserError
 EXIT_STOPPED = {"SIGINT": 130, "SIGTERM": 143, "SIGUSR1": 138}
 HELP = ("-h", "--help")
 USAGE = """usage: devote train ENV [--agent A] [--preset P] [--seed S] [--steps N] [--out DIR] ...
+       devote compare --envs ENV ... --agents A ... [--seeds N] [--preset P] [--set NAME=VALUE] ...
+       devote figure LABEL [--scale smoke|desk|paper] [--only TASK ...] [--draw-only]
+       devote figures [--scale smoke|desk|paper]
        devote demo [--out DIR] [--seed S] [--steps N]
 
   devote demo                    DEVOTE and SAC in the spiral maze, ending in one picture
   devote train spiral            train DEVOTE in the spiral maze on the desk preset
   devote train ENV --help        every setting of ENV, the agent and the schedule
+  devote compare --envs spiral   DEVOTE and SAC, five seeds: curves, table, what it allows to say
+  devote figures                 figures of the paper: what is run, what is missing, how long
 """
 
 
@@ -31,7 +38,8 @@ def main() -> None:
 
 def dispatch(words: list[str]) -> int:
     """Run the command that the first word names."""
-    commands = {"train": train_command, "demo": demo_command}
+    commands: dict[str, Callable[[list[str]], int]] = {"train": train_command, "demo": demo_command}
+    commands |= {name: partial(study_command, name) for name in ("compare", "figure", "figures")}
     if not words or words[0] in HELP or words in (["train", flag] for flag in HELP):
         print(USAGE)
         return 0
@@ -59,6 +67,13 @@ def train_command(words: list[str]) -> int:
     for path in draw_run(result, directory, title=f"{run.env_name} {run.agent_name} {run.preset}"):
         print(f"wrote {path}")
     return 0
+
+
+def study_command(name: str, words: list[str]) -> int:
+    """A command of `experiments`."""
+    from devote.experiments import commands
+
+    return commands.COMMANDS[name](words)
 
 
 def demo_command(words: list[str]) -> int:

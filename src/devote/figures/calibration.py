@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from devote.core.errors import UserError
+from devote.figures.style import add_note
 from devote.measure.report import Report
 
 TITLES = {
@@ -141,6 +142,13 @@ def _series(
         if "gp" in sets:
             lines.setdefault(f"{depth_label}GP task", []).append((setting, *sets["gp"]))
     return lines
+
+
+def save(figure: Figure, note: str, path: Path) -> Path:
+    """Write a figure with its scale and preset in small print."""
+    add_note(figure, note)
+    figure.savefig(path, dpi=150)
+    return path
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,26 @@ COLOURS = {
     "rnd": "#e69138",
     "thompson": "#6aa84f",
     "sombrl": "#a64d79",
+    "rnd-classic": "#f1c232",
+    "devote-no-rfn": "#cc4125",
+    "devote-no-resets": "#45818e",
+    "devote-no-tud": "#674ea7",
+    "devote-no-tud-opt": "#bf9000",
 }
+"""One colour per agent, the same in every figure."""
+NAMES = {
+    "devote": "DEVOTE",
+    "sac": "SAC",
+    "rnd": "RND",
+    "rnd-classic": "RND (classic)",
+    "thompson": "TS",
+    "sombrl": "SOMBRL",
+    "devote-no-rfn": "no RFN",
+    "devote-no-resets": "no resets",
+    "devote-no-tud": "no TUD",
+    "devote-no-tud-opt": "no TUD-OPT",
+}
+"""As the paper calls them."""
 
 plt.rcParams.update(
     {
@@ -28,4 +47,18 @@ plt.rcParams.update(
     }
 )
 
-__all__ = ["COLOURS", "Axes", "Figure", "plt"]
+
+def colour_of(agent: str) -> str:
+    """The agent's colour; for one without, always the same other one."""
+    if agent in COLOURS:
+        return COLOURS[agent]
+    spare = matplotlib.colormaps["tab10"]
+    return matplotlib.colors.to_hex(spare(sum(agent.encode()) % spare.N))
+
+
+def add_note(figure: Figure, text: str) -> None:
+    """Scale, preset, budget and seeds, in small print under a figure."""
+    figure.supxlabel(text, fontsize=7, color="0.4")
+
+
+__all__ = ["COLOURS", "NAMES", "Axes", "Figure", "add_note", "colour_of", "plt"]

@@ -1,12 +1,8 @@
 """The calibration table, its ablations and the data of its figures; resumable, cell by cell."""
 
-import os
-import sys
 import time
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,7 +21,8 @@ from devote.regression.training import Progress, Training
 SIZES = tuple(f"mlp-{width}x{depth}" for depth in (1, 2) for width in (50, 100, 200, 400))
 EVERY = (*uci.TABLES, GP)
 FAST = ("concrete", "energy", "wine", "yacht", GP)
-_MEAN = "mean"
+MEAN = "mean"
+"""The cell that every other cell of a dataset reads."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +41,6 @@ class Study:
     rows: Literal["table", "ablations"] = "table"
     splits: int = 10  # paper
     members: int = 10  # paper
-    workers: int = 1
-    """Processes, each on a core of its own."""
     variant: Variant = field(default_factory=Variant)
     training: Training = field(default_factory=Training)
 
@@ -80,41 +75,38 @@ class Study:
 
 def run(study: Study) -> None:
     """Every missing cell, then the table; cells that are there are not computed again."""
-    models, datasets = study.chosen_models(), study.chosen_datasets()
-    cost = {name: table.shape[0] for name, table in uci.TABLES.items()}
-    by_cost = sorted(datasets, key=lambda name: -cost.get(name, 0))
+    cells = cells_of(study)
     # Means first: every other cell of a dataset reads them.
-    _compute(study, [(name, _MEAN) for name in by_cost])
-    cells = [(name, model) for name in by_cost for model in models]
-    _compute(study, [c for c in cells if c[1] != "gp-exact" or c[0] == GP])
-    if GP in datasets:
-        write_arrays(study.out / GP / "priors.npz", prior_draws(study.variant))
-        write_arrays(study.out / GP / "task.npz", task_draws(study.splits))
+    _compute(study, [(name, MEAN) for name in dict.fromkeys(name for name, _ in cells)])
+    _compute(study, cells)
+    if GP in study.chosen_datasets():
+        write_drawings(study)
     rows = collect(study.out)
     write(study.out / "table.md", as_markdown(rows, study.preset).encode())
     write(study.out / "table.csv", as_csv(rows).encode())
 
 
+def cells_of(study: Study) -> list[tuple[str, str]]:
+    """Dataset and model of every cell but the means, the largest dataset first."""
+    models = study.chosen_models()
+    cost = {name: table.shape[0] for name, table in uci.TABLES.items()}
+    by_cost = sorted(study.chosen_datasets(), key=lambda name: -cost.get(name, 0))
+    cells = [(name, model) for name in by_cost for model in models]
+    return [cell for cell in cells if cell[1] != "gp-exact" or cell[0] == GP]
+
+
+def write_drawings(study: Study) -> None:
+    """What the figures of the GP task show besides the models' answers."""
+    write_arrays(study.out / GP / "priors.npz", prior_draws(study.variant))
+    write_arrays(study.out / GP / "task.npz", task_draws(study.splits))
+
+
 def _compute(study: Study, cells: list[tuple[str, str]]) -> None:
-    """The cells that are missing, one after another or in several processes."""
-    missing = [cell for cell in cells if not _finished(study, *cell)]
-    if study.workers == 1:
-        with _bar() as bar:
-            for dataset, model in missing:
-                line = bar.add_task(f"{dataset} {model}", total=study.training.epochs)
-                compute(study, dataset, model, partial(_advance, bar, line))
-        return
-    context = get_context("spawn")
-    turn = context.Value("i", 0)
-    with (
-        ProcessPoolExecutor(study.workers, context, _take_core, (turn,)) as pool,
-        _bar() as bar,
-    ):
-        line = bar.add_task("cells", total=len(missing))
-        jobs = {pool.submit(compute, study, *cell): cell for cell in missing}
-        for job in as_completed(jobs):
-            job.result()
-            bar.update(line, advance=1, description=" ".join(jobs[job]))
+    """The cells that are missing, one after another."""
+    with _bar() as bar:
+        for dataset, model in [cell for cell in cells if not is_finished(study, *cell)]:
+            line = bar.add_task(f"{dataset} {model}", total=study.training.epochs)
+            compute(study, dataset, model, partial(_advance, bar, line))
 
 
 def _advance(bar: Bar, line: TaskID, done: int, _: int) -> None:
@@ -129,11 +121,11 @@ def compute(
 ) -> None:
     """One cell: fit, ask, score, write."""
     started, worked = time.perf_counter(), time.process_time()
-    if model == _MEAN:
+    if model == MEAN:
         content = _fit_means(study, dataset, progress)
         scores: list[dict[str, float]] = []
     else:
-        means = read_arrays(study.out / dataset / f"{_MEAN}.npz")
+        means = read_arrays(study.out / dataset / f"{MEAN}.npz")
         data = _dataset(study, dataset, means["reference"])
         given = tasks.answer(
             model, data, means["mean"], study.members, study.variant, study.training, progress
@@ -156,7 +148,8 @@ def compute(
     write_json(study.out / dataset / f"{model}.json", result)
 
 
-def _finished(study: Study, dataset: str, model: str) -> bool:
+def is_finished(study: Study, dataset: str, model: str) -> bool:
+    """Whether a cell is there; one of other settings is refused."""
     return finished(study.out / dataset / f"{model}.json", study.identity())
 
 
@@ -176,16 +169,6 @@ def _dataset(study: Study, name: str, reference: np.ndarray) -> Dataset:
         return tasks.synthetic(study.splits)
     table = tasks.scaled_table(name, study.data)
     return tasks.tabular(*table, reference, study.splits, study.variant.ties)
-
-
-def _take_core(turn: Any) -> None:
-    """Pin a worker before its compiler counts the cores, so that workers do not share one."""
-    if sys.platform == "linux":
-        cores = sorted(os.sched_getaffinity(0))
-        with turn.get_lock():
-            number = turn.value
-            turn.value += 1
-        os.sched_setaffinity(0, {cores[number % len(cores)]})
 
 
 def _bar() -> Bar:
@@ -215,7 +198,7 @@ PRESETS = {
 
 
 def main() -> None:
-    """`python -m devote.regression.study paper --data DIR --workers 2`."""
+    """`python -m devote.regression.study paper --data DIR`; `devote figure` uses every core."""
     import tyro
 
     run(tyro.extras.overridable_config_cli(PRESETS))

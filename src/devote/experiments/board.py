@@ -1,0 +1,109 @@
+"""What a person sees of a study: what is done, what runs, and the time left for the whole."""
+
+import time
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
+
+from devote.experiments.cell import Cell
+from devote.experiments.durations import Durations, in_words
+
+QUIET_SECONDS = 30.0  # between two lines where there is no terminal to redraw
+ENOUGH = 0.05  # share of a cell after which its own pace tells its time
+
+
+class Board:
+    """A bar in a terminal, lines elsewhere."""
+
+    def __init__(
+        self, cells: Sequence[Cell], durations: Durations, cores: int, silent: bool = False
+    ) -> None:
+        self.open = {cell.identity: cell for cell in cells}
+        self.total = len(cells)
+        self.durations, self.cores = durations, cores
+        self.console = Console(quiet=silent, highlight=False)
+        self.at_start: dict[str, float] = {}
+        self._last_line = time.monotonic()
+        self._bar = Progress(
+            BarColumn(),
+            TextColumn("{task.completed:.0f}/{task.total:.0f}  {task.fields[detail]}"),
+            console=self.console,
+            transient=True,
+        )
+        self._task = self._bar.add_task("", total=self.total, detail="")
+
+    def __enter__(self) -> Self:
+        if self.total:
+            self._say(f"{self.total} to do, {self.left({})}")
+        if self.console.is_terminal:
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._bar.stop()
+
+    def started(self, cell: Cell) -> None:
+        """A cell begins, or goes on from where it was."""
+        self.at_start[cell.identity] = cell.progress()
+
+    def done(self, cell: Cell, seconds: float) -> None:
+        """A cell is finished; what it took tells about its like."""
+        if self.at_start[cell.identity] == 0:
+            self.durations.add(cell.kinds, cell.size, seconds)
+        self._close(cell)
+        self._say(f"done     {cell.name} ({in_words(seconds)}); {self.left({})}")
+
+    def failed(self, cell: Cell, reason: str, tail: str) -> None:
+        """A cell ended without its result."""
+        self._close(cell)
+        self._say(f"FAILED   {cell.name}: {reason}")
+        if tail:
+            self._say("".join(f"         | {line}\n" for line in tail.splitlines()).rstrip())
+
+    def show(self, running: Mapping[str, float]) -> None:
+        """Where the running cells are, by identity the seconds since they began."""
+        if not self.console.is_terminal and time.monotonic() - self._last_line < QUIET_SECONDS:
+            return
+        cells = [self.open[identity] for identity in running if identity in self.open]
+        shares = ", ".join(f"{cell.name} {cell.progress():.0%}" for cell in cells)
+        detail = f"{self.left(running)}  {shares}"
+        done = self.total - len(self.open)
+        self._bar.update(self._task, completed=done, detail=detail)
+        if not self.console.is_terminal and cells:
+            self._say(f"{done}/{self.total} done, {detail}")
+
+    def left(self, running: Mapping[str, float]) -> str:
+        """Time left for the whole, as far as anybody can say."""
+        times = {i: self._seconds_left(cell, running.get(i)) for i, cell in self.open.items()}
+        known = [seconds for seconds in times.values() if seconds is not None]
+        if not self.open:
+            return "nothing left"
+        if not known:
+            return "time left not known yet"
+        # What nobody has measured is taken to be like the rest.
+        total = sum(known) * len(times) / len(known)
+        return f"about {in_words(max(total / self.cores, max(known)))} left"
+
+    def _seconds_left(self, cell: Cell, elapsed: float | None) -> float | None:
+        now = cell.progress()
+        gained = now - self.at_start.get(cell.identity, 0.0)
+        if elapsed is not None and gained > ENOUGH:
+            return elapsed / gained * (1 - now)
+        whole = self.durations.seconds(cell)
+        return None if whole is None else whole * (1 - now)
+
+    def _close(self, cell: Cell) -> None:
+        self.open.pop(cell.identity, None)
+        self._bar.update(self._task, completed=self.total - len(self.open))
+
+    def _say(self, text: str) -> None:
+        self._last_line = time.monotonic()
+        self.console.print(text, markup=False)

@@ -1,0 +1,151 @@
+"""`devote compare`, `devote figure` and `devote figures`."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import tyro
+
+from devote.core.errors import UserError
+from devote.experiments.catalogue import ABSENT, FIGURES
+from devote.experiments.changes import require_known
+from devote.experiments.compare import Compare, command_of, output_of, study_of
+from devote.experiments.coverage import figure_of
+from devote.experiments.durations import Durations, expected, in_words
+from devote.experiments.figure import Figure
+from devote.experiments.runner import Outcome, available_cores, run_cells
+
+EXIT_STOPPED = {"SIGINT": 130, "SIGTERM": 143, "SIGUSR1": 138}
+LINE = "{:<33} {:>7}  {:<20} {}"
+ScaleName = Literal["smoke", "desk", "paper"]
+
+
+@dataclass(frozen=True)
+class Make:
+    """Make one figure or table of the paper: run what is missing, then draw."""
+
+    label: tyro.conf.Positional[str]
+    """A label that `devote figures` lists."""
+    scale: ScaleName = "desk"
+    """smoke: seconds; desk: two cores; paper: the paper's own settings."""
+    only: tuple[str, ...] = ()
+    """Tasks to run; the figure shows whatever there is."""
+    draw_only: bool = False
+    """Run nothing."""
+    out: Path | None = None
+    """Where it is written; results/LABEL/SCALE where not given."""
+    runs: Path = Path("runs")
+    """Directory of the runs, which all figures share."""
+    cores: int | None = None
+    """Runs at a time, one core each; every core where not given."""
+
+
+@dataclass(frozen=True)
+class Listing:
+    """What is run, what is missing, and how long it would take."""
+
+    scale: ScaleName = "desk"
+    runs: Path = Path("runs")
+    """Directory of the runs."""
+
+
+def compare_command(words: list[str]) -> int:
+    """Compare agents; the same command goes on after an interruption."""
+    asked = tyro.cli(Compare, args=words, prog="devote compare")
+    study = study_of(asked)
+    figure = figure_of(study, output_of(asked))
+    code = make(figure, figure.out, command_of(asked), asked.runs, cores=asked.cores)
+    readme = figure.out / "README.md"
+    if readme.is_file():
+        print("\n".join(line for line in readme.read_text().splitlines() if line.startswith("- ")))
+    return code
+
+
+def figure_command(words: list[str]) -> int:
+    """Make one figure or table."""
+    asked = tyro.cli(Make, args=words, prog="devote figure")
+    if asked.label in [absent.label for absent in ABSENT]:
+        raise UserError("a figure that the library makes", asked.label, "see: devote figures")
+    require_known([asked.label], FIGURES, "figure")
+    figure = FIGURES[asked.label](asked.scale, asked.runs)
+    command = f"devote figure {asked.label} --scale {asked.scale}"
+    if asked.draw_only:
+        return _draw(figure, asked.out or figure.out, command)
+    return make(figure, asked.out or figure.out, command, asked.runs, asked.only, asked.cores)
+
+
+def figures_command(words: list[str]) -> int:
+    """List every figure and table."""
+    asked = tyro.cli(Listing, args=words, prog="devote figures")
+    durations, cores = Durations.known(asked.runs), len(available_cores())
+    print(LINE.format("label", "done", "time left", "shows"))
+    for label, build in FIGURES.items():
+        figure = build(asked.scale, asked.runs)
+        done, left, lacks = state(figure, durations, cores)
+        print(LINE.format(label, done, left, figure.title + (f"; lacks {lacks}" if lacks else "")))
+    for absent in ABSENT:
+        where = f" (see {absent.where})" if absent.where else ""
+        print(
+            LINE.format(
+                absent.label, "-", "not made yet" if not where else "-", absent.shows + where
+            )
+        )
+    print(
+        f"\nscale {asked.scale}; times for {cores} cores, from runs that were measured here or, "
+        f"where there are none, elsewhere\nmake one: devote figure LABEL --scale {asked.scale}"
+    )
+    return 0
+
+
+def state(figure: Figure, durations: Durations, cores: int) -> tuple[str, str, str]:
+    """What is done, how long the rest takes, and what the library lacks."""
+    cells = figure.cells()
+    open_cells = [cell for cell in cells if not cell.finished()]
+    seconds, unknown = expected(open_cells, durations, cores)
+    left = in_words(seconds) if open_cells else "-"
+    if unknown:
+        left = f"{left} + {unknown} unknown" if unknown < len(open_cells) else "unknown"
+    return f"{len(cells) - len(open_cells)}/{len(cells)}", left, ", ".join(figure.missing)
+
+
+def make(
+    figure: Figure,
+    out: Path,
+    command: str,
+    root: Path,
+    only: tuple[str, ...] = (),
+    cores: int | None = None,
+) -> int:
+    """Run what is missing, draw what there is, and say what failed; the exit code."""
+    cells = figure.cells(only)
+    if figure.missing:
+        print(f"not in the library yet, left out: {', '.join(figure.missing)}")
+    outcome = run_cells(cells, root, available_cores()[:cores])
+    if outcome.stopped_by is not None:
+        left = sum(not cell.finished() for cell in cells)
+        print(f"stopped by {outcome.stopped_by}; {left} left; the same command continues")
+        return EXIT_STOPPED[outcome.stopped_by]
+    _draw(figure, out, command)
+    return _failures(outcome)
+
+
+def _draw(figure: Figure, out: Path, command: str) -> int:
+    written = figure.draw(out, command)
+    print("".join(f"wrote {path}\n" for path in written) or "nothing is finished yet")
+    return 0
+
+
+def _failures(outcome: Outcome) -> int:
+    for failure in outcome.failures:
+        print(f"failed: {failure.name}: {failure.reason}")
+    if outcome.failures:
+        print("the same command tries the failed ones again")
+    return 1 if outcome.failures else 0
+
+
+COMMANDS: dict[str, Callable[[list[str]], int]] = {
+    "compare": compare_command,
+    "figure": figure_command,
+    "figures": figures_command,
+}

@@ -1,0 +1,107 @@
+"""A comparison as typed: environments, agents, seeds and changes."""
+
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from devote.core.errors import UserError
+from devote.experiments.changes import parse_change, require_known
+from devote.experiments.study import Method, Scale, Study, Task
+from devote.presets import PRESETS
+from devote.registry import AGENTS, TASKS
+from devote.run import check
+
+
+@dataclass(frozen=True)
+class Compare:
+    """Agents on environments: the same budget and backbone for all, resumable, with intervals."""
+
+    envs: tuple[str, ...]
+    """Names, each perhaps with changes: `spiral deep_sea,size=20,steps=60000`."""
+    agents: tuple[str, ...] = ("devote", "sac")
+    """The first one is compared with each of the others."""
+    seeds: int = 5
+    """Seeds 0, 1, ... of every agent on every environment."""
+    preset: str = "desk"
+    """Where all settings come from that nothing else says."""
+    steps: int | None = None
+    """Environment steps of every run; the preset's where not given."""
+    set: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
+    """A setting of all runs that have it, `name=value`, or of one agent, `agent.name=value`."""
+    metric: str | None = None
+    """A column of the metrics; coverage where there is one, else return, where not given."""
+    out: Path | None = None
+    """Directory of figure and table; named after environments and preset where not given."""
+    runs: Path = Path("runs")
+    """Directory of the runs, which other comparisons and figures share."""
+    cores: int | None = None
+    """Runs at a time, one core each; every core where not given."""
+
+
+def study_of(asked: Compare) -> Study:
+    """The study, with every setting checked before anything runs."""
+    if asked.seeds < 1:
+        raise UserError("at least one seed", asked.seeds, "raise --seeds")
+    require_known([asked.preset], PRESETS, "preset")
+    require_known(asked.agents, AGENTS, "agent")
+    shared, own = _changes(asked)
+    methods = tuple(Method(name, name, own.get(name, ())) for name in dict.fromkeys(asked.agents))
+    study = Study(
+        label="compare",
+        title="Comparison of " + ", ".join(method.name for method in methods),
+        scale=Scale(asked.preset, asked.preset, asked.seeds),
+        tasks=tuple(_task(text, shared) for text in dict.fromkeys(asked.envs)),
+        methods=methods,
+        metric=asked.metric,
+        root=asked.runs,
+    )
+    if study.missing():
+        got = ", ".join(study.missing())
+        raise UserError(f"tasks that preset {asked.preset} knows", got, "choose another preset")
+    for cell in study.runs().values():
+        check(cell.run)
+    return study
+
+
+def output_of(asked: Compare) -> Path:
+    """Where figure and table go."""
+    names = "+".join(text.replace(",", "-").replace("=", "-") for text in asked.envs)
+    return asked.out or Path("results/compare") / f"{names}-{asked.preset}"
+
+
+def command_of(asked: Compare) -> str:
+    """The same comparison as a command, without directories of this machine."""
+    words = ["devote", "compare", "--envs", *asked.envs, "--agents", *asked.agents]
+    words += ["--seeds", str(asked.seeds), "--preset", asked.preset]
+    words += [] if asked.steps is None else ["--steps", str(asked.steps)]
+    words += [word for text in asked.set for word in ("--set", text)]
+    words += [] if asked.metric is None else ["--metric", asked.metric]
+    return shlex.join(words)
+
+
+def _changes(
+    asked: Compare,
+) -> tuple[dict[str, str], dict[str, tuple[tuple[str, str], ...]]]:
+    """Changes for all runs, and those of single agents."""
+    shared: dict[str, str] = {} if asked.steps is None else {"steps": str(asked.steps)}
+    own: dict[str, tuple[tuple[str, str], ...]] = {}
+    for text in asked.set:
+        agent, dot, rest = text.partition(".")
+        if dot and "=" not in agent:
+            require_known([agent], asked.agents, "agent")
+            own[agent] = (*own.get(agent, ()), parse_change(rest))
+        else:
+            name, value = parse_change(text)
+            shared[name] = value
+    return shared, own
+
+
+def _task(text: str, shared: dict[str, str]) -> Task:
+    env, *changes = text.split(",")
+    require_known([env], TASKS, "environment")
+    own = dict(parse_change(change) for change in changes)
+    name = "_".join([env, *(f"{key}_{value}" for key, value in own.items())])
+    return Task(name, env, tuple((shared | own).items()))

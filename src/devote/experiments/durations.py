@@ -1,0 +1,74 @@
+"""How long work takes, from work that was done."""
+
+import csv
+import json
+from collections import defaultdict
+from collections.abc import Iterable
+from importlib.resources import files
+from pathlib import Path
+from statistics import median
+
+from devote.experiments.cell import Cell
+
+MEASURED = "durations.csv"
+
+
+class Durations:
+    """Seconds per unit of work of each kind of cell: the median of what was seen."""
+
+    def __init__(self) -> None:
+        self._rates: dict[str, list[float]] = defaultdict(list)
+        self._shipped: dict[str, float] = {}
+
+    def add(self, kinds: Iterable[str], size: float, seconds: float) -> None:
+        """A finished cell."""
+        if size > 0:
+            for kind in kinds:
+                self._rates[kind].append(seconds / size)
+
+    def seconds(self, cell: Cell) -> float | None:
+        """Expected time of a whole cell, by the closest kind that was seen; None if none was."""
+        for kind in cell.kinds:
+            if kind in self._rates:
+                return median(self._rates[kind]) * cell.size
+            if kind in self._shipped:
+                return self._shipped[kind] * cell.size
+        return None
+
+    @classmethod
+    def known(cls, root: Path) -> "Durations":
+        """What was measured below `root`, and else what came with the package."""
+        durations = cls()
+        with files("devote.experiments").joinpath(MEASURED).open() as file:
+            durations._shipped = {
+                row["kind"]: float(row["seconds"]) for row in csv.DictReader(file)
+            }
+        for path in sorted(root.glob("*/*/record.json")):
+            record = json.loads(path.read_text())
+            durations.add(record["kinds"], record["size"], record["seconds"])
+        return durations
+
+    def table(self) -> dict[str, tuple[float, int]]:
+        """Kind to (seconds per unit, how many cells)."""
+        return {kind: (median(rates), len(rates)) for kind, rates in sorted(self._rates.items())}
+
+
+def expected(cells: Iterable[Cell], durations: Durations, cores: int) -> tuple[float, int]:
+    """Seconds that unfinished cells take on some cores, and how many nobody can say of."""
+    total, unknown = 0.0, 0
+    for cell in cells:
+        seconds = durations.seconds(cell)
+        if seconds is None:
+            unknown += 1
+        else:
+            total += seconds * (1 - cell.progress())
+    return total / cores, unknown
+
+
+def in_words(seconds: float) -> str:
+    """A duration as one would say it."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"

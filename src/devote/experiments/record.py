@@ -1,0 +1,58 @@
+"""How, when and where a result was made, written beside it."""
+
+import json
+import os
+import platform
+from datetime import date
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from devote.core.errors import UserError
+from devote.experiments.cell import Cell
+from devote.loops.durable import atomic_write_text
+
+
+def machine() -> str:
+    """Processor and cores; nothing that names the computer or its owner."""
+    return f"{_processor()}, {os.cpu_count()} cores"
+
+
+def write_record(cell: Cell, seconds: float) -> None:
+    """Note that a cell is finished, in one step."""
+    counted = cell.seconds()
+    content = {
+        "name": cell.name,
+        "identity": cell.identity,
+        "kinds": list(cell.kinds),
+        "size": cell.size,
+        "seconds": round(seconds if counted is None else counted, 1),
+        "finished": date.today().isoformat(),
+        "machine": machine(),
+        "versions": {name: version(name) for name in ("devote", "jax", "numpy")},
+        **cell.describe(),
+    }
+    cell.record.parent.mkdir(parents=True, exist_ok=True)
+    atomic_write_text(cell.record, json.dumps(content, indent=1) + "\n")
+
+
+def read_record(path: Path) -> dict[str, Any] | None:
+    """What `write_record` wrote, if it is there."""
+    if not path.is_file():
+        return None
+    try:
+        content = json.loads(path.read_text())
+    except ValueError as error:
+        raise UserError(f"JSON in {path}", error, "delete the file to do the work again") from error
+    if not isinstance(content, dict):
+        raise UserError(f"a table in {path}", type(content).__name__, "delete the file")
+    return content
+
+
+def _processor() -> str:
+    information = Path("/proc/cpuinfo")
+    if information.is_file():
+        for line in information.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()

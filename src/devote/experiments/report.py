@@ -1,0 +1,112 @@
+"""From finished runs to a study's figure, table, sentences and README."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from devote.experiments import results as files
+from devote.experiments.durations import in_words
+from devote.experiments.results import COVERAGE, Results
+from devote.experiments.sentences import caveat, sentences
+from devote.experiments.study import Study, Task
+from devote.experiments.table import as_csv, as_markdown, rows_of
+from devote.figures.curves import Panel, save_panels
+from devote.loops.durable import atomic_write_text
+from devote.measure.curves import BINS, WINDOW, aggregate
+
+
+def write_report(study: Study, out: Path, command: str) -> list[Path]:
+    """Everything a study has to show, from what is finished; nothing where nothing is."""
+    results = files.collect(study, out)
+    if not results.lines:
+        return []
+    paths = files.write(results, out)
+    rows = rows_of(study, results)
+    said = sentences(study, results)
+    name = study.label.split(":")[-1]
+    picture = save_panels(out / f"{name}.png", study.title, _note(study), panels(study, results))
+    texts = {
+        "table.csv": as_csv(rows),
+        "table.md": _caption(study) + "\n\n" + as_markdown(rows),
+        "README.md": _readme(study, results, command, as_markdown(rows), said, picture.name),
+    }
+    for file, text in texts.items():
+        atomic_write_text(out / file, text)
+    return [picture, *paths, *(out / file for file in texts)]
+
+
+def panels(study: Study, results: Results) -> list[Panel]:
+    """The paper's aggregation of every task that has runs."""
+    return [
+        _panel(study, task, results)
+        for task in study.tasks
+        if any(line.task == task.name for line in results.lines)
+    ]
+
+
+def _panel(study: Study, task: Task, results: Results) -> Panel:
+    lines = {method: results.of(task.name, method) for method in study.names()}
+    present = {method: mine for method, mine in lines.items() if mine}
+    metric = next(iter(present.values()))[0].metric
+    budget = max(line.steps for mine in present.values() for line in mine)
+    seeds = {
+        method: [results.observations(line) for line in mine] for method, mine in present.items()
+    }
+    return Panel(
+        title=task.title or task.name,
+        ylabel="state coverage" if metric.startswith(COVERAGE) else metric,
+        curves=aggregate(seeds, budget),
+        share=metric.startswith(COVERAGE),
+        missing=tuple(method for method in study.names() if method not in present),
+    )
+
+
+def _note(study: Study) -> str:
+    return (
+        f"{_caption(study)}\nmean and standard error over seeds, {BINS} bins, causal average over "
+        f"{WINDOW} bins; steps are agent decisions"
+    )
+
+
+def _caption(study: Study) -> str:
+    seeds = sorted({study.scale.seeds if t.seeds is None else t.seeds for t in study.tasks})
+    counts = " or ".join(map(str, seeds))
+    return f"{study.label}, scale {study.scale.name}, preset {study.scale.preset}, {counts} seeds"
+
+
+def _readme(
+    study: Study, results: Results, command: str, table: str, said: Sequence[str], picture: str
+) -> str:
+    lines = results.lines
+    machines = "; ".join(sorted({line.machine for line in lines}))
+    days = sorted({line.finished for line in lines})
+    seconds = sum(line.seconds for line in lines)
+    parts = [
+        f"# {study.title}",
+        f"{_caption(study)}. {_state(study, results)}",
+        f"    {command}",
+        f"Runs finished {' to '.join(dict.fromkeys((days[0], days[-1])))} on {machines}, one core "
+        f"each: {in_words(seconds)} of core time in all, compilation included. Every run with its "
+        "seed, duration, machine and command is in [runs.csv](runs.csv), curves are in one file "
+        "per task. `time` is the median over seeds.",
+        f"![{study.title}]({picture})",
+        table.rstrip(),
+        "\n".join(f"- {line}" for line in said),
+        caveat(study.names()),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _state(study: Study, results: Results) -> str:
+    asked = sum(len(study.seeds(task)) for task in study.tasks) * len(study.methods)
+    words = [f"{len(results.lines)} of {asked} runs are there."]
+    if results.elsewhere:
+        words.append(f"{results.elsewhere} are not on this disk and are kept as recorded.")
+    if results.outdated:
+        tasks = ", ".join(dict.fromkeys(task for task, _, _ in sorted(results.outdated)))
+        words.append(
+            f"Of these, {len(results.outdated)} (in {tasks}) were made with settings that the "
+            "preset had before; their commands are in runs.csv."
+        )
+    if study.missing():
+        words.append(f"Not in the library yet: {', '.join(study.missing())}.")
+    return " ".join(words)

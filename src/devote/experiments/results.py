@@ -1,0 +1,198 @@
+"""What a study has to show: from run directories where they are here, else from its own files."""
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from devote.experiments.changes import require_known
+from devote.experiments.record import read_record
+from devote.experiments.study import Study, Task
+from devote.experiments.training import TrainingCell
+from devote.loops.durable import atomic_write_text
+from devote.measure.curves import Observations
+
+Key = tuple[str, str, int]
+"""Task, method and seed."""
+RUNS = "runs.csv"
+COVERAGE, RETURN = "explore/coverage", "rollout/ep_rew_mean"
+KEPT = (COVERAGE, "explore/coverage_reachable", RETURN, "eval/mean_reward")
+"""Metrics that go into the files of curves, where a task has them."""
+LAST_TENTH = 0.9
+
+
+@dataclass(frozen=True)
+class RunLine:
+    """One run of a study: what came out, and how it was made."""
+
+    task: str
+    method: str
+    seed: int
+    preset: str
+    steps: int
+    metric: str
+    final: float
+    """The last value of a coverage; of any other metric the mean over the last tenth."""
+    seconds: float
+    finished: str
+    machine: str
+    identity: str
+    command: str
+
+
+@dataclass(frozen=True)
+class Results:
+    """All runs of a study that are known, and their curves."""
+
+    lines: tuple[RunLine, ...]
+    curves: Mapping[Key, Mapping[str, np.ndarray]]
+    """(task, method, seed) to columns, `step` among them."""
+    elsewhere: int = 0
+    """Runs taken from the study's files, because they are not on this disk."""
+    outdated: frozenset[Key] = frozenset()
+    """Those among them that were made with other settings than the study's present ones."""
+
+    def of(self, task: str, method: str) -> list[RunLine]:
+        """The seeds of one method on one task."""
+        return [line for line in self.lines if (line.task, line.method) == (task, method)]
+
+    def observations(self, line: RunLine) -> Observations:
+        """The curve of a run in its metric."""
+        columns = self.curves[line.task, line.method, line.seed]
+        return Observations(columns["step"], columns[line.metric])
+
+
+def collect(study: Study, out: Path) -> Results:
+    """Finished runs on this disk, and what earlier files of the study say of the others."""
+    lines, curves = _earlier(study, out)
+    elsewhere = set(curves)
+    runs = study.runs()
+    for key, cell in runs.items():
+        if cell.finished():
+            lines[key], curves[key] = _read(study, key, cell)
+            elsewhere.discard(key)
+    tasks, methods = [task.name for task in study.tasks], study.names()
+    keys = sorted(lines, key=lambda k: (tasks.index(k[0]), methods.index(k[1]), k[2]))
+    outdated = {k for k in elsewhere if k in runs and lines[k].identity != runs[k].identity}
+    return Results(tuple(lines[k] for k in keys), curves, len(elsewhere), frozenset(outdated))
+
+
+def write(results: Results, out: Path) -> list[Path]:
+    """One line per run, and the curves of every task."""
+    out.mkdir(parents=True, exist_ok=True)
+    paths = [out / RUNS]
+    atomic_write_text(paths[0], _text([asdict(line) for line in results.lines]))
+    for task in dict.fromkeys(line.task for line in results.lines):
+        rows: list[dict[str, Any]] = []
+        for line in results.lines:
+            if line.task == task:
+                columns = results.curves[line.task, line.method, line.seed]
+                for values in zip(*columns.values(), strict=True):
+                    cells = map(_number, values)
+                    row = dict(zip(columns, cells, strict=True))
+                    rows.append({"method": line.method, "seed": line.seed} | row)
+        paths.append(out / f"{task}.csv")
+        atomic_write_text(paths[-1], _text(rows))
+    return paths
+
+
+def final_value(metric: str, steps: np.ndarray, values: np.ndarray) -> float:
+    """What a run came to: the end of a coverage, else the mean over the last tenth."""
+    if metric.startswith(COVERAGE):
+        return float(values[-1])
+    late = values[(steps >= LAST_TENTH * steps[-1]) & np.isfinite(values)]
+    return float(late.mean()) if len(late) else float("nan")
+
+
+def metric_of(study: Study, columns: Mapping[str, Any]) -> str:
+    """The study's metric; coverage where there is one, else return, where it names none."""
+    if study.metric is None:
+        return COVERAGE if COVERAGE in columns else RETURN
+    require_known([study.metric], columns)
+    return study.metric
+
+
+def _read(study: Study, key: Key, cell: TrainingCell) -> tuple[RunLine, dict[str, np.ndarray]]:
+    table, record = cell.metrics(), read_record(cell.record)
+    assert record is not None
+    metric = metric_of(study, table)
+    kept = [name for name in dict.fromkeys((*KEPT, metric)) if name in table]
+    columns = {name: table[name] for name in ("step", "train/n_updates", *kept)}
+    line = RunLine(
+        task=key[0],
+        method=key[1],
+        seed=key[2],
+        preset=cell.run.preset,
+        steps=int(table["step"][-1]),
+        metric=metric,
+        final=round(final_value(metric, table["step"], table[metric]), 6),
+        seconds=round(float(table["time/time_elapsed"][-1]), 1),
+        finished=record["finished"],
+        machine=record["machine"],
+        identity=cell.identity,
+        command=record["command"],
+    )
+    return line, columns
+
+
+def _earlier(study: Study, out: Path) -> tuple[dict[Key, RunLine], dict[Key, Any]]:
+    """Runs that the study's files hold and that the study still asks for."""
+    lines: dict[Key, RunLine] = {}
+    curves: dict[Key, Any] = {}
+    if not (out / RUNS).is_file():
+        return lines, curves
+    asked = {task.name: task for task in study.tasks}
+    tables: dict[str, list[dict[str, str]]] = {}
+    for row in _rows(out / RUNS):
+        line = _line(row)
+        key = (line.task, line.method, line.seed)
+        if _asked(study, asked, line):
+            table = tables.setdefault(line.task, _rows(out / f"{line.task}.csv"))
+            mine = [r for r in table if (r["method"], r["seed"]) == (line.method, row["seed"])]
+            names = [name for name in mine[0] if name not in ("method", "seed")]
+            curves[key] = {n: np.array([float(r[n] or "nan") for r in mine]) for n in names}
+            lines[key] = line
+    return lines, curves
+
+
+def _asked(study: Study, tasks: Mapping[str, Task], line: RunLine) -> bool:
+    task = tasks.get(line.task)
+    if task is None or line.method not in study.names() or line.preset != study.scale.preset:
+        return False
+    return line.seed in study.seeds(task)
+
+
+def _line(row: Mapping[str, str]) -> RunLine:
+    texts = ("task", "method", "preset", "metric", "finished", "machine", "identity", "command")
+    return RunLine(
+        seed=int(row["seed"]),
+        steps=int(row["steps"]),
+        final=float(row["final"]),
+        seconds=float(row["seconds"]),
+        **{name: row[name] for name in texts},
+    )
+
+
+def _rows(path: Path) -> list[dict[str, str]]:
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def _text(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Rows as CSV; a column that only some have is empty for the others."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    text = io.StringIO()
+    writer = csv.DictWriter(text, names, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def _number(value: float) -> str:
+    if np.isnan(value):
+        return ""
+    return str(int(value)) if value == int(value) and abs(value) > 1 else f"{value:.5f}"

@@ -1,0 +1,170 @@
+"""Makes what is missing: one process per core, each cell once, whoever is killed when."""
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from multiprocessing import get_context
+from multiprocessing.connection import wait
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+from devote.experiments.board import Board
+from devote.experiments.cell import Cell
+from devote.experiments.durations import Durations
+from devote.experiments.worker import log_path, work
+from devote.loops.signals import StopRequest
+
+TAIL = 15  # lines of a failed cell's output
+GLANCE = 0.5  # seconds between two looks at the signals
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A cell that ended without its result."""
+
+    name: str
+    reason: str
+    tail: str
+
+
+@dataclass
+class Outcome:
+    """What a sitting came to."""
+
+    finished: int = 0
+    failures: list[Failure] = field(default_factory=list)
+    stopped_by: str | None = None
+    """The signal that ended the sitting early, if one did."""
+
+
+def available_cores() -> list[int]:
+    """The cores that this process may use."""
+    if sys.platform == "linux":
+        return sorted(os.sched_getaffinity(0))
+    return list(range(os.cpu_count() or 1))
+
+
+def run_cells(
+    cells: Sequence[Cell], root: Path, cores: Sequence[int] | None = None, silent: bool = False
+) -> Outcome:
+    """Make the cells that are missing; report those that fail and go on with the others."""
+    missing = _with_needs(cells)
+    cores = available_cores() if cores is None else cores
+    board = Board(missing, Durations.known(root), len(cores), silent)
+    sitting = _Sitting(root / "work", list(cores), board)
+    with StopRequest() as stop, board:
+        sitting.waiting = missing
+        while not stop.requested and sitting.fill():
+            sitting.glance()
+        sitting.end()
+        sitting.outcome.stopped_by = stop.signal_name
+    return sitting.outcome
+
+
+def _with_needs(cells: Sequence[Cell]) -> list[Cell]:
+    """Unfinished cells and, before them, what they need; each once."""
+    found: dict[str, Cell] = {}
+    for cell in cells:
+        if cell.identity not in found and not cell.finished():
+            found |= {need.identity: need for need in _with_needs(cell.needs)}
+            found[cell.identity] = cell
+    return list(found.values())
+
+
+@dataclass
+class _Running:
+    cell: Cell
+    core: int
+    process: BaseProcess
+    started: float
+
+
+class _Sitting:
+    """The cells that wait and the processes that work."""
+
+    def __init__(self, workplace: Path, cores: list[int], board: Board) -> None:
+        self.workplace, self.board = workplace, board
+        self.free = cores
+        self.waiting: list[Cell] = []
+        self.running: list[_Running] = []
+        self.outcome = Outcome()
+        self.lost: set[str] = set()
+
+    def fill(self) -> bool:
+        """Start cells while cores are free; whether there is anything to wait for."""
+        while self.free and (cell := self._next()) is not None:
+            self._start(cell, self.free.pop(0))
+        return bool(self.running)
+
+    def glance(self) -> None:
+        """Wait a moment, then see who has ended."""
+        wait([runner.process.sentinel for runner in self.running], timeout=GLANCE)
+        for runner in [r for r in self.running if r.process.exitcode is not None]:
+            self.running.remove(runner)
+            self.free.append(runner.core)
+            self._judge(runner)
+        self.board.show({r.cell.identity: time.monotonic() - r.started for r in self.running})
+
+    def end(self) -> None:
+        """Ask everybody to save and stop, and wait until they have."""
+        for runner in self.running:
+            if runner.process.exitcode is None and runner.process.pid is not None:
+                os.kill(runner.process.pid, signal.SIGTERM)
+        for runner in self.running:
+            runner.process.join()
+            if runner.cell.finished():
+                self._count(runner)
+
+    def _next(self) -> Cell | None:
+        for cell in list(self.waiting):
+            blocked = [need for need in cell.needs if need.identity in self.lost]
+            if blocked:
+                self.waiting.remove(cell)
+                self._fail(cell, f"not started: it needs {blocked[0].name}, which failed", "")
+            elif all(need.finished() for need in cell.needs):
+                self.waiting.remove(cell)
+                return cell
+        return None
+
+    def _start(self, cell: Cell, core: int) -> None:
+        # Not forked: a forked copy of a process that uses JAX can lock up.
+        process = get_context("spawn").Process(
+            target=work, args=(cell, self.workplace, core), name=cell.name
+        )
+        process.start()
+        self.running.append(_Running(cell, core, process, time.monotonic()))
+        self.board.started(cell)
+
+    def _judge(self, runner: _Running) -> None:
+        code = runner.process.exitcode
+        if code == 0 and runner.cell.finished():
+            self._count(runner)
+            return
+        self._fail(runner.cell, _reason(code), _tail(log_path(self.workplace, runner.cell)))
+
+    def _count(self, runner: _Running) -> None:
+        self.outcome.finished += 1
+        self.board.done(runner.cell, time.monotonic() - runner.started)
+
+    def _fail(self, cell: Cell, reason: str, tail: str) -> None:
+        failure = Failure(cell.name, reason, tail)
+        self.lost.add(cell.identity)
+        self.outcome.failures.append(failure)
+        self.board.failed(cell, reason, tail)
+
+
+def _reason(code: int | None) -> str:
+    if code == -signal.SIGKILL:
+        return "killed from outside; was there enough memory?"
+    if code is not None and code < 0:
+        return f"ended by {signal.Signals(-code).name}"
+    return f"ended with code {code}" if code else "ended without a result"
+
+
+def _tail(path: Path) -> str:
+    if not path.is_file():
+        return ""
+    return "\n".join(path.read_text(errors="replace").splitlines()[-TAIL:])

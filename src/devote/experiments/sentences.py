@@ -1,0 +1,80 @@
+"""What the intervals allow to say about a task, and no more."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from devote.experiments.results import Results
+from devote.experiments.study import Study, Task
+from devote.measure.statistics import FEWEST, probability_of_improvement, shift
+
+LEVEL = 0.95
+
+
+def sentences(study: Study, results: Results) -> list[str]:
+    """One for every task, about the first method against each other one."""
+    found = []
+    for task in study.tasks:
+        scores = {
+            method: np.array([line.final for line in lines])
+            for method in study.names()
+            if (lines := results.of(task.name, method))
+        }
+        if scores:
+            found.append(sentence(_opening(study, task, results), scores, study.names()[0]))
+    return found
+
+
+def sentence(opening: str, scores: Mapping[str, np.ndarray], reference: str) -> str:
+    """`reference` against every other method, from final scores by seed."""
+    others = [method for method in scores if method != reference]
+    if reference not in scores or not others:
+        return f"{opening}: nothing to compare with yet."
+    fewest = min(len(values) for values in scores.values())
+    if fewest < FEWEST:
+        return (
+            f"{opening}: with {fewest} seed{'s' if fewest > 1 else ''} no interval is possible, "
+            f"so nothing is said about the order (at least {FEWEST} give an interval, 4 an order)."
+        )
+    verdicts = [_verdict(reference, scores[reference], method, scores[method]) for method in others]
+    return f"{opening}: {'; '.join(verdicts)}."
+
+
+def _opening(study: Study, task: Task, results: Results) -> str:
+    lines = [line for line in results.lines if line.task == task.name]
+    counts = sorted({len(results.of(task.name, method)) for method in {x.method for x in lines}})
+    seeds = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    plural = "" if counts == [1] else "s"
+    return (
+        f"{task.name} ({_plain(lines[0].metric)} after {lines[0].steps:,} steps, "
+        f"{seeds} seed{plural}, preset {study.scale.preset})"
+    )
+
+
+def _verdict(mine: str, my_scores: np.ndarray, other: str, their_scores: np.ndarray) -> str:
+    found = shift(my_scores, their_scores, LEVEL)
+    interval = f"{found.value:+.3f} [{found.low:+.3f}, {found.high:+.3f}]"
+    chance = float(probability_of_improvement(my_scores[:, None], their_scores[:, None]))
+    evidence = f"difference {interval} at {found.level:.0%}, a run ahead with chance {chance:.2f}"
+    if found.level < LEVEL:
+        return f"{mine} and {other}: too few seeds for an order ({evidence})"
+    if found.low > 0:
+        return f"{mine} is above {other} ({evidence})"
+    if found.high < 0:
+        return f"{mine} is below {other} ({evidence})"
+    return f"{mine} and {other} cannot be told apart ({evidence})"
+
+
+def _plain(metric: str) -> str:
+    return metric.split("/")[-1].replace("_", " ")
+
+
+def caveat(methods: Sequence[str]) -> str:
+    """What a reader should know about the sentences."""
+    text = (
+        "Differences are medians over all pairs of runs with the exact interval of the rank-sum "
+        "test (distribution-free; where the level is above 95 %, fewer seeds allow no other)."
+    )
+    if len(methods) > 2:
+        text += f" Each of the {len(methods) - 1} comparisons per task stands for itself."
+    return text

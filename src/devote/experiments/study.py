@@ -1,0 +1,141 @@
+"""Agents compared on tasks at a scale: the runs that follow, each method with the same budget."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from devote.core.errors import UserError
+from devote.experiments.changes import changed, require_known, settable
+from devote.experiments.training import TrainingCell
+from devote.presets import PRESETS
+from devote.registry import AGENTS, TASKS
+from devote.run import Run, flat
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How big a study is: settings by preset, and how many seeds."""
+
+    name: str
+    preset: str
+    seeds: int
+
+    def run(self, env: str, agent: str) -> Run:
+        """The settings of this scale."""
+        return PRESETS[self.preset](env, agent)
+
+
+SCALES = {
+    "smoke": Scale("smoke", "smoke", 2),
+    "desk": Scale("desk", "desk", 5),
+    "paper": Scale("paper", "paper", 5),
+}
+
+
+@dataclass(frozen=True)
+class Task:
+    """An environment with some settings changed, under a name of its own."""
+
+    name: str
+    env: str
+    changes: tuple[tuple[str, str], ...] = ()
+    steps: tuple[tuple[str, int], ...] = ()
+    """Budgets by scale, where they are not the preset's."""
+    seeds: int | None = None
+    """Fewer seeds than the scale's, where a run is long."""
+    title: str = ""
+    """What figures call it, where not the name."""
+
+
+@dataclass(frozen=True)
+class Method:
+    """An agent under a name, perhaps with settings of its own."""
+
+    name: str
+    agent: str
+    changes: tuple[tuple[str, str], ...] = ()
+
+
+def by_name(*agents: str) -> tuple[Method, ...]:
+    """Agents as the presets have them."""
+    return tuple(Method(agent, agent) for agent in agents)
+
+
+@dataclass(frozen=True)
+class Study:
+    """A comparison, as a value."""
+
+    label: str
+    title: str
+    scale: Scale
+    tasks: tuple[Task, ...]
+    methods: tuple[Method, ...]
+    metric: str | None = None
+    """A column of the metrics; coverage where the task has it, else return, when not given."""
+    root: Path = Path("runs")
+
+    def missing(self) -> tuple[str, ...]:
+        """Tasks and agents that the library does not have, or not at this scale."""
+        tasks = [f"task {task.env}" for task in self.tasks if not self._has_task(task.env)]
+        agents = [f"agent {way.agent}" for way in self.methods if way.agent not in AGENTS]
+        return tuple(dict.fromkeys(tasks + agents))
+
+    def names(self) -> tuple[str, ...]:
+        """The methods by name."""
+        return tuple(method.name for method in self.methods)
+
+    def seeds(self, task: Task) -> range:
+        """Seeds of a task; seeds from 100 on are for tuning."""
+        return range(self.scale.seeds if task.seeds is None else task.seeds)
+
+    def run(self, task: Task, method: Method, seed: int) -> Run:
+        """One run of the study."""
+        run = self.scale.run(task.env, method.agent)
+        run = replace(run, steps=dict(task.steps).get(self.scale.name, run.steps), seed=seed)
+        for name, _ in method.changes:
+            _require_own(method.agent, name, run)
+        # a setting that only some methods have changes those
+        shared = {name: text for name, text in task.changes if name in settable(run)}
+        return changed(changed(run, shared), dict(method.changes))
+
+    def runs(self) -> dict[tuple[str, str, int], TrainingCell]:
+        """All runs that the library can do, by task, method and seed."""
+        methods = [method for method in self.methods if method.agent in AGENTS]
+        found = {}
+        for task in self.tasks:
+            if self._has_task(task.env):
+                self._require_known(task, methods)
+                for seed in self.seeds(task):  # outside, so that all methods grow
+                    for method in methods:
+                        cell = TrainingCell(self.run(task, method, seed), self.root)
+                        found[task.name, method.name, seed] = cell
+        return found
+
+    def parts(self) -> dict[str, list[TrainingCell]]:
+        """The runs by task."""
+        found: dict[str, list[TrainingCell]] = {}
+        for (task, _, _), cell in self.runs().items():
+            found.setdefault(task, []).append(cell)
+        return found
+
+    def _require_known(self, task: Task, methods: list[Method]) -> None:
+        presets = [self.scale.run(task.env, method.agent) for method in methods]
+        known = dict.fromkeys(name for run in presets for name in settable(run))
+        require_known([name for name, _ in task.changes], known)
+
+    def _has_task(self, env: str) -> bool:
+        if env not in TASKS:
+            return False
+        try:
+            self.scale.run(env, "sac")
+        except KeyError:  # not every preset knows every task
+            return False
+        return True
+
+
+def _require_own(agent: str, name: str, run: Run) -> None:
+    if name in flat(run) and name not in flat(run.agent):
+        raise UserError(
+            f"a setting of {agent} itself",
+            name,
+            "task, schedule and budget are the same for all methods; set it for all",
+        )

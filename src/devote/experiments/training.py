@@ -1,0 +1,143 @@
+"""A training run as a cell."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from devote.experiments.identity import differences, identity
+from devote.experiments.record import read_record
+from devote.loops.metrics_log import read
+from devote.presets import PRESETS
+from devote.run import Run
+
+CELLS = "cells"
+METRICS = "metrics.csv"
+UNTOLD = ("steps",)
+"""A longer run is the shorter one gone on with, so both are the same cell."""
+
+
+@dataclass(frozen=True)
+class TrainingCell:
+    """One seed of one agent on one task, in a directory named after its settings."""
+
+    run: Run
+    root: Path = Path("runs")
+
+    @property
+    def identity(self) -> str:
+        """Hash of all settings but the number of steps."""
+        return identity(self.run, UNTOLD)
+
+    @property
+    def folder(self) -> Path:
+        """The run directory."""
+        run = self.run
+        name = f"{run.env_name}-{run.agent_name}-{run.preset}-seed{run.seed}-{self.identity}"
+        return self.root / CELLS / name
+
+    @property
+    def record(self) -> Path:
+        """Beside the run's metrics."""
+        return self.folder / "record.json"
+
+    @property
+    def name(self) -> str:
+        """Task, changes, agent and seed."""
+        return f"{self._kind(self.run.env_name)} seed {self.run.seed}"
+
+    @property
+    def needs(self) -> tuple[()]:
+        """Nothing: runs do not wait for each other."""
+        return ()
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Runs that differ in their seed; then those with other changes; then other tasks."""
+        run = self.run
+        whole = f"{self._kind(run.env_name)} {run.preset}"
+        task = f"{run.env_name} {run.agent_name} {run.preset}"
+        return tuple(dict.fromkeys((whole, task, f"{run.agent_name} {run.preset}")))
+
+    @property
+    def size(self) -> float:
+        """Thousands of environment steps."""
+        return self.run.steps / 1000
+
+    def finished(self) -> bool:
+        """Whether these settings were run for at least so many steps."""
+        record = read_record(self.record)
+        if record is None or record["steps"] < self.run.steps:
+            return False
+        return not differences(record["settings"], self.run, UNTOLD)
+
+    def make(self) -> bool:
+        """Train from the newest checkpoint on, then draw the maps."""
+        from devote.cli import use_compilation_cache
+        from devote.loops.train import train
+        from devote.report import draw_run
+
+        use_compilation_cache()
+        result = train(self.run.plan(self.folder))
+        if result.stopped_by is None:
+            draw_run(result, self.folder, f"{self.name} {self.run.preset}")
+        return result.stopped_by is None
+
+    def progress(self) -> float:
+        """Share of the steps that are logged."""
+        steps = self.metrics().get("step", np.zeros(0))
+        return min(1.0, float(steps[-1]) / self.run.steps) if len(steps) else 0.0
+
+    def seconds(self) -> float | None:
+        """Time of all sittings, compilation included."""
+        return float(self.metrics()["time/time_elapsed"][-1])
+
+    def metrics(self) -> dict[str, np.ndarray]:
+        """What the run has logged up to its number of steps; empty before its first line."""
+        path = self.folder / METRICS
+        if not path.is_file():
+            return {}
+        table = read(path)
+        reached = np.flatnonzero(table["step"] >= self.run.steps)
+        end = int(reached[0]) + 1 if len(reached) else len(table["step"])
+        return {name: column[:end] for name, column in table.items()}
+
+    def describe(self) -> Mapping[str, Any]:
+        """Enough to do it again."""
+        return {
+            "command": command(self.run),
+            "preset": self.run.preset,
+            "seeds": [self.run.seed],
+            "steps": self.run.steps,
+            "settings": asdict(self.run),
+        }
+
+    def _kind(self, env: str) -> str:
+        changes = [f"{name}={value}" for name, value in changes_of(self.run).items()]
+        return " ".join([env, *changes, self.run.agent_name])
+
+
+def changes_of(run: Run) -> dict[str, Any]:
+    """Settings that are not the preset's, without seed and budget."""
+    base = replace(
+        PRESETS[run.preset](run.env_name, run.agent_name),
+        seed=run.seed,
+        seeds=run.seeds,
+        steps=run.steps,
+    )
+    return {name: value for name, (value, _) in run.difference(base).items()}
+
+
+def command(run: Run) -> str:
+    """What one types to run it alone."""
+    words = ["devote", "train", run.env_name, "--agent", run.agent_name, "--preset", run.preset]
+    words += ["--seed", str(run.seed), "--steps", str(run.steps)]
+    for name, value in changes_of(run).items():
+        flag = f"--{name.replace('_', '-')}"
+        if isinstance(value, bool):
+            words.append(flag if value else flag.replace("--", "--no-", 1))
+        else:
+            words += [flag, str(value)]
+    return " ".join(words)

@@ -1,0 +1,95 @@
+"""Learning curves of several methods, one panel per task, as in the paper's coverage figures."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from devote.figures.style import NAMES, Axes, colour_of, plt
+from devote.measure.curves import Curve
+
+COLUMNS = 5  # panels in a row
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One task."""
+
+    title: str
+    ylabel: str
+    curves: Mapping[str, Curve]
+    """Method to curve."""
+    share: bool = False
+    """Whether values are shares, drawn from 0 to 1."""
+    missing: tuple[str, ...] = ()
+    """Methods that are asked for and have no finished run."""
+
+
+def save_panels(path: Path, title: str, note: str, panels: Sequence[Panel]) -> Path:
+    """Mean and standard error over seeds of every method, with one legend for all."""
+    columns = min(COLUMNS, max(1, len(panels)))
+    rows = -(-len(panels) // columns)
+    figure, grid = plt.subplots(
+        rows,
+        columns,
+        figsize=(2.9 * columns + 0.3, 2.35 * rows + 0.95),
+        layout="constrained",
+        squeeze=False,
+    )
+    places = list(grid.flat)
+    for axes, panel in zip(places, panels, strict=False):
+        draw_panel(axes, panel)
+    for axes in places[len(panels) :]:
+        axes.axis("off")
+    for place, panel in enumerate(panels):
+        if place % columns and panel.ylabel == panels[place - 1].ylabel:
+            places[place].set_ylabel("")
+    handles = {
+        label: handle
+        for axes in places
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
+    }
+    figure.suptitle(title, fontsize=11)
+    legend = figure.legend(
+        handles.values(),
+        handles,
+        loc="outside lower center",
+        ncols=6,
+        title=note,
+        title_fontsize=7,
+    )
+    legend.get_title().set(color="0.4", multialignment="center")
+    figure.savefig(path)
+    plt.close(figure)
+    return path
+
+
+def draw_panel(axes: Axes, panel: Panel) -> None:
+    """The curves of one task."""
+    scale, unit = _unit(panel.curves)
+    for method, curve in panel.curves.items():
+        colour, steps = colour_of(method), curve.steps / scale
+        # the method of the paper on top of the others
+        front = 3 if method == "devote" else 2
+        axes.plot(
+            steps, curve.mean, color=colour, label=NAMES.get(method, method), lw=1.4, zorder=front
+        )
+        if np.isfinite(curve.error).any():
+            low, high = curve.mean - curve.error, curve.mean + curve.error
+            axes.fill_between(steps, low, high, color=colour, alpha=0.2, lw=0, zorder=front)
+    axes.set(title=panel.title, xlabel=f"steps{unit}", ylabel=panel.ylabel)
+    axes.title.set_fontsize(9)
+    axes.set_xlim(left=0)
+    if panel.share:
+        axes.set_ylim(0, 1.02)
+    if panel.missing:
+        text = "no runs: " + ", ".join(NAMES.get(name, name) for name in panel.missing)
+        axes.text(0.02, 0.97, text, transform=axes.transAxes, fontsize=6, va="top", color="0.4")
+
+
+def _unit(curves: Mapping[str, Curve]) -> tuple[float, str]:
+    last = max((curve.steps[-1] for curve in curves.values() if len(curve.steps)), default=0.0)
+    if last >= 1e6:
+        return 1e6, " (millions)"
+    return (1e3, " (thousands)") if last >= 1e3 else (1.0, "")

@@ -1,0 +1,120 @@
+"""Learning curves over seeds, aggregated as the paper says."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from devote.core.errors import UserError
+
+BINS = 500  # paper
+WINDOW = 50  # paper
+
+
+class Observations(NamedTuple):
+    """What one seed logged."""
+
+    steps: np.ndarray
+    values: np.ndarray
+
+
+class Curve(NamedTuple):
+    """A method in one environment; NaN where it is not defined."""
+
+    steps: np.ndarray
+    """Right edges of the bins."""
+    mean: np.ndarray
+    error: np.ndarray
+    """Standard error over seeds; NaN throughout with a single seed."""
+
+
+def aggregate(
+    methods: Mapping[str, Sequence[Observations]],
+    budget: float,
+    bins: int = BINS,
+    window: int = WINDOW,
+) -> dict[str, Curve]:
+    """Bin, interpolate, average over seeds, smooth; cut where any method is not defined."""
+    steps = budget * np.arange(1, bins + 1) / bins
+    curves = {}
+    for name, seeds in methods.items():
+        if not seeds:
+            raise UserError("at least one seed of every method", f"none of {name}", "leave it out")
+        binned = np.stack([interpolated(bin_means(seed, budget, bins)) for seed in seeds])
+        mean, error = over_seeds(binned)
+        curves[name] = Curve(steps, smoothed(mean, window), smoothed(error, window))
+    return cut(curves)
+
+
+def bin_means(seed: Observations, budget: float, bins: int = BINS) -> np.ndarray:
+    """Mean of all observations in each bin; bin i is (i, i + 1] * budget / bins, empty ones NaN."""
+    steps, values = np.asarray(seed.steps, float), np.asarray(seed.values, float)
+    counted = np.isfinite(values) & (steps >= 0) & (steps <= budget)
+    # the small number keeps a step that lies on an edge, up to rounding, in the bin it closes
+    place = np.ceil(steps[counted] * bins / budget - 1e-9).astype(int) - 1
+    place = np.maximum(place, 0)  # step 0 opens the first bin
+    total = np.bincount(place, values[counted], minlength=bins)
+    count = np.bincount(place, minlength=bins)
+    return np.divide(total, count, out=np.full(bins, np.nan), where=count > 0)
+
+
+def interpolated(curve: np.ndarray) -> np.ndarray:
+    """Empty bins between observed ones on a straight line; before and after them still empty."""
+    seen = np.flatnonzero(np.isfinite(curve))
+    if seen.size == 0:
+        return curve
+    inner = np.arange(seen[0], seen[-1] + 1)
+    result = curve.copy()
+    result[inner] = np.interp(inner, seen, curve[seen])
+    return result
+
+
+def over_seeds(curves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard error over the first axis, defined where every seed is."""
+    mean = curves.mean(axis=0)
+    if len(curves) < 2:
+        return mean, np.full_like(mean, np.nan)
+    return mean, curves.std(axis=0, ddof=1) / np.sqrt(len(curves))
+
+
+def smoothed(curve: np.ndarray, window: int = WINDOW) -> np.ndarray:
+    """Causal moving average over the defined bins among the last `window`."""
+    defined = np.isfinite(curve)
+    total = np.concatenate([[0.0], np.cumsum(np.where(defined, curve, 0.0))])
+    count = np.concatenate([[0], np.cumsum(defined)])
+    end = np.arange(1, len(curve) + 1)
+    start = np.maximum(end - window, 0)
+    held = count[end] - count[start]
+    means = np.divide(total[end] - total[start], held, out=np.zeros(len(curve)), where=held > 0)
+    return np.where(defined, means, np.nan)
+
+
+def cut(curves: Mapping[str, Curve]) -> dict[str, Curve]:
+    """End all curves at the last bin in which every mean, and every standard error, is defined."""
+    if not curves:
+        return {}
+    together = np.all([_defined(curve) for curve in curves.values()], axis=0)
+    last = int(np.flatnonzero(together)[-1]) + 1 if together.any() else 0
+    return {name: Curve(*(part[:last] for part in curve)) for name, curve in curves.items()}
+
+
+def summary(environments: Sequence[Mapping[str, Curve]]) -> dict[str, Curve]:
+    """Mean of the curves of all environments, equally weighted, over the share of the budget."""
+    names = set(environments[0])
+    if any(set(curves) != names for curves in environments):
+        raise UserError("the same methods in every environment", "different ones", "leave some out")
+    shortest = min(len(curve.mean) for curves in environments for curve in curves.values())
+    result = {}
+    for name in environments[0]:
+        parts = [curves[name] for curves in environments]
+        mean, error = (
+            np.mean([column[:shortest] for column in columns], axis=0)
+            for columns in ([part.mean for part in parts], [part.error for part in parts])
+        )
+        result[name] = Curve(np.arange(1, shortest + 1) / BINS, mean, error)
+    return result
+
+
+def _defined(curve: Curve) -> np.ndarray:
+    alone = np.isnan(curve.error).all()  # a single seed has no standard error anywhere
+    return np.isfinite(curve.mean) & (alone | np.isfinite(curve.error))

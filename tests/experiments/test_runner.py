@@ -1,0 +1,102 @@
+"""The frame: each cell once, whoever is killed; failures are told and do not stop the others."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from fake import FakeCell
+
+from devote.experiments.record import read_record
+from devote.experiments.runner import available_cores, run_cells
+
+FAKE = Path(__file__).parent / "fake.py"
+
+
+def lines(path: Path) -> list[int]:
+    return [int(word) for word in path.read_text().split()] if path.exists() else []
+
+
+def start(folder: Path, count: int, pause: float) -> subprocess.Popen[bytes]:
+    """A runner in a process group of its own."""
+    words = [sys.executable, str(FAKE), str(folder), str(count), str(pause)]
+    return subprocess.Popen(words, start_new_session=True, stdout=subprocess.PIPE)
+
+
+def test_every_cell_is_made_once_though_the_runner_is_killed_again_and_again(
+    tmp_path: Path,
+) -> None:
+    count, kills = 7, 0
+    while len(lines(tmp_path / "ends")) < count - 1 and kills < 6:
+        before = len(lines(tmp_path / "ends"))
+        runner = start(tmp_path, count, 0.3)
+        while len(lines(tmp_path / "ends")) < before + 1 and runner.poll() is None:
+            time.sleep(0.02)
+        os.kill(runner.pid, signal.SIGKILL)  # at once, workers in the middle of their cells
+        runner.wait()
+        kills += 1
+    runner = start(tmp_path, count, 0.0)
+    assert runner.wait(60) == 0, runner.stdout
+    assert kills >= 2
+    assert Counter(lines(tmp_path / "ends")) == Counter(range(count))
+    records = [read_record(tmp_path / "records" / f"{i}.json") for i in range(count)]
+    # a cell whose worker died between its result and its record keeps the result alone
+    assert sum(record is not None for record in records) >= count - kills * 2
+    assert all(record["command"] for record in records if record)
+
+
+def test_finished_cells_are_left_alone_and_others_get_a_record(tmp_path: Path) -> None:
+    cells = [FakeCell(tmp_path, i) for i in range(3)]
+    cells[1].result.touch()
+    assert run_cells(cells, tmp_path, silent=True).finished == 2
+    assert sorted(lines(tmp_path / "starts")) == [0, 2]
+    record = read_record(cells[0].record)
+    assert record is not None
+    assert {"seconds", "finished", "machine", "versions", "command"} <= set(record)
+    assert run_cells(cells, tmp_path, silent=True).finished == 0
+
+
+def test_failures_are_reported_with_their_output_and_the_others_finish(tmp_path: Path) -> None:
+    bad = [FakeCell(tmp_path, i, fails=how) for i, how in enumerate(("error", "user", "killed"))]
+    good = [FakeCell(tmp_path, i) for i in (3, 4)]
+    waiting = FakeCell(tmp_path, 5, after=(bad[0],))
+    outcome = run_cells([*bad, *good, waiting], tmp_path, silent=True)
+    assert sorted(lines(tmp_path / "ends")) == [3, 4]
+    told = {failure.name: failure for failure in outcome.failures}
+    assert set(told) == {"cell 0", "cell 1", "cell 2", "cell 5"}
+    assert "RuntimeError: lost the thread" in told["cell 0"].tail
+    assert told["cell 1"].tail == "devote: expected a good cell; got a bad one; make it good"
+    assert "memory" in told["cell 2"].reason
+    assert "cell 0, which failed" in told["cell 5"].reason
+
+
+def test_needs_come_first_and_are_made_though_nobody_named_them(tmp_path: Path) -> None:
+    need = FakeCell(tmp_path, 0, pause=0.2)
+    cells = [FakeCell(tmp_path, i, after=(need,)) for i in (1, 2)]
+    assert run_cells(cells, tmp_path, silent=True).finished == 3
+    assert lines(tmp_path / "ends")[0] == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="affinity is Linux's")
+def test_every_worker_has_one_core_and_they_differ(tmp_path: Path) -> None:
+    cores = available_cores()
+    run_cells([FakeCell(tmp_path, i, pause=0.3) for i in cores], tmp_path, silent=True)
+    logs = {path.read_text().strip() for path in (tmp_path / "work").glob("*.log")}
+    assert logs == {f"core [{core}]" for core in cores}
+
+
+def test_an_interrupt_stops_cleanly_and_the_same_command_goes_on(tmp_path: Path) -> None:
+    runner = start(tmp_path, 2, 30.0)
+    while len(lines(tmp_path / "starts")) < min(2, len(available_cores())):
+        time.sleep(0.02)
+    os.kill(runner.pid, signal.SIGINT)
+    output, _ = runner.communicate(timeout=20)
+    assert b"stopped_by='SIGINT'" in output
+    assert b"failures=[]" in output
+    assert not lines(tmp_path / "ends")
+    assert start(tmp_path, 2, 0.0).wait(60) == 0
+    assert sorted(lines(tmp_path / "ends")) == [0, 1]

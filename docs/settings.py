@@ -8,7 +8,14 @@ from devote.run import Run, flat
 
 GROUPS = ("env", "agent", "loop")
 HIDDEN = {"layout"}
-CASES = (("spiral", "devote"), ("u_maze", "devote"), ("deep_sea", "devote"))
+CASES = (
+    ("spiral", "devote"),
+    ("u_maze", "devote"),
+    ("deep_sea", "devote"),
+    ("spiral", "rnd"),
+    ("spiral", "rnd-classic"),
+    ("spiral", "thompson"),
+)
 ABOUT = Path(__file__).parent / "settings_notes.md"
 
 

@@ -4,13 +4,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from devote.agents import ablations
 from devote.agents.devote import Devote, DevoteSettings
+from devote.agents.joint_td import JointTd
+from devote.agents.rnd import rnd
+from devote.agents.rnd_classic import RndClassic, RndClassicSettings, rnd_classic
 from devote.agents.sac import Sac, SacSettings
+from devote.agents.thompson import Thompson, ThompsonSettings, thompson
 from devote.core import Agent, Env, EnvSpec, HostEnv
 from devote.envs import DeepSea, DeepSeaSettings, PointMaze, PointMazeSettings
 
 EnvSettings = DeepSeaSettings | PointMazeSettings
-AgentSettings = SacSettings | DevoteSettings
+AgentSettings = SacSettings | DevoteSettings | RndClassicSettings | ThompsonSettings
 
 
 @dataclass(frozen=True)
@@ -37,4 +42,13 @@ TASKS = (*ENVS, *HOST_ENVS)
 AGENTS = {
     "devote": AgentEntry(lambda devote: devote, Devote),
     "sac": AgentEntry(lambda devote: devote.sac, Sac),
+    "rnd": AgentEntry(rnd, Devote),
+    "rnd-classic": AgentEntry(rnd_classic, RndClassic),
+    "thompson": AgentEntry(thompson, Thompson),
+    "devote-no-rfn": AgentEntry(ablations.no_rfn, Devote),
+    "devote-no-resets": AgentEntry(ablations.no_resets, Devote),
+    "devote-no-tud-opt": AgentEntry(ablations.no_tud_opt, Devote),
+    "devote-no-tud-opt-ucb": AgentEntry(ablations.no_tud_opt_ucb, Devote),
+    "devote-no-tud": AgentEntry(ablations.no_tud, JointTd),
+    "devote-no-tud-ucb": AgentEntry(ablations.no_tud_ucb, JointTd),
 }

@@ -3,6 +3,7 @@
 A new agent or environment is picked up by its entry in `devote.registry`.
 """
 
+from collections import Counter
 from dataclasses import replace
 from functools import cache
 from typing import Any, NamedTuple
@@ -32,7 +33,19 @@ def _kinds() -> list[str]:
     return list(kinds.values())
 
 
-PAIRS = [(agent, task) for agent in AGENTS for task in _kinds()]
+def _pairs() -> list[tuple[str, str]]:
+    """Every kind of agent in every kind of environment; its further constructions take turns."""
+    pairs: list[tuple[str, str]] = []
+    constructions: Counter[Any] = Counter()
+    kinds = _kinds()
+    for agent, entry in AGENTS.items():
+        seen = constructions[entry.build]
+        pairs += [(agent, task) for task in (kinds if seen == 0 else [kinds[seen % len(kinds)]])]
+        constructions[entry.build] += 1
+    return pairs
+
+
+PAIRS = _pairs()
 
 
 @cache

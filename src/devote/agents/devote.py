@@ -12,7 +12,8 @@ from devote.agents.sac import Policy, Sac, SacSettings, SacState
 from devote.core import EnvSpec, Metrics, Observation, Transition
 from devote.core.learning import Learner, Optimiser
 from devote.core.trees import interpolate
-from devote.epistemic.novelty import bootstrap_mask, corrector_loss, novelty
+from devote.epistemic.bonus import Reading, bonus_of
+from devote.epistemic.novelty import bootstrap_mask, corrector_loss, novelty, residual
 from devote.epistemic.plasticity import dormant_fraction
 from devote.epistemic.propagation import Propagation, novelty_value_loss, passed_on
 from devote.epistemic.scale import ValueScale, value_scale
@@ -21,7 +22,7 @@ from devote.nets.encoder import Encoder
 from devote.nets.ensemble import Ensemble
 from devote.nets.fourier import Readout, fourier
 from devote.nets.random_mlp import RandomMlp
-from devote.nets.rows import name_rows, put_rows, take_rows
+from devote.nets.rows import learn_by_rows
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,8 @@ class DevoteSettings:
     """Kind of prior and corrector; relu is the ablation without RFN."""
     num_features: int = 1024
     """Fourier features of prior and corrector; width of both for relu."""
+    relu_bias: bool = False
+    """Random biases for a relu prior, without which it sees little but a direction."""
     length_scale: float = 1.0
     """ell, in units of the observation."""
     readout: Readout = "ones"
@@ -53,12 +56,14 @@ class DevoteSettings:
     """TUD-OPT passes on |c + g|, TUD the signed residual."""
     bonus_has_novelty: bool = True
     """Bonus rb + |c + g| as in the paper; the authors' code has rb alone."""
+    bonus: Reading = "mean"
+    """Mean over z of magnitudes (DEVOTE), or standard deviation over z (UCB)."""
     optimism: float = 1.0
     """beta"""
     normalise_value: bool = True
     """Divide b by S in the exploration objective."""
     reset_strength: float = 0.5
-    """lambda"""
+    """lambda; 0 for no soft resets."""
     reset_target: bool = False
     """Soften the target of rb as well (authors' code)."""
 
@@ -96,15 +101,18 @@ class Devote:
 
     def build_prior(self, key: PRNGKeyArray, sees_action: bool) -> Ensemble:
         """Fresh random functions, one per index; the corrector is another such draw."""
-        s, encoder = self.settings, Encoder(self.spec.observation)
+        s, space = self.settings, self.spec.observation
         action_size = self.spec.action.size if sees_action else 0
 
         def build(member_key: PRNGKeyArray) -> Any:
             if s.prior == "fourier":
+                raw = Encoder(space)  # the length scale is in units of the observation
                 return fourier(
-                    member_key, encoder, action_size, s.num_features, s.length_scale, s.readout
+                    member_key, raw, action_size, s.num_features, s.length_scale, s.readout
                 )
-            return RandomMlp(member_key, encoder, action_size, (s.num_features,) * 2)
+            encoder = Encoder(space, s.sac.scale_inputs)
+            width = (s.num_features,) * 2
+            return RandomMlp(member_key, encoder, action_size, width, s.relu_bias)
 
         return Ensemble(key, s.num_indices, build)
 
@@ -149,10 +157,7 @@ class Devote:
         self, state: DevoteState, batch: Transition, key: PRNGKeyArray
     ) -> tuple[DevoteState, Metrics]:
         """Algorithm 1: fit the critics, move the targets, improve both actors."""
-        named, batch = name_rows(batch, self.spec.observation)
-        taken = take_rows(state, named)
-        learned, metrics = self.learn(taken, batch, key)
-        return put_rows(state, taken, learned, named), metrics
+        return learn_by_rows(self.learn, self.spec.observation, state, batch, key)
 
     def learn(
         self, state: DevoteState, batch: Transition, key: PRNGKeyArray
@@ -202,11 +207,12 @@ class Devote:
         return self.settings.sac.discount * batch.discount * value
 
     def bonus(self, state: DevoteState, obs: Observation, action: Array) -> Float[Array, "batch"]:
-        """The mean over z of rb + |c + g| (eq. 13)."""
-        bonus = state.novelty_value.net(obs, action)
+        """The mean over z of rb + |c + g| (eq. 13), or the spread over z of rb + c + g."""
+        value = state.novelty_value.net(obs, action)
+        local = jnp.zeros_like(value)
         if self.settings.bonus_has_novelty:
-            bonus = bonus + novelty(state.corrector.net, state.prior, obs, action)
-        return bonus.mean(axis=0)
+            local = residual(state.corrector.net, state.prior, obs, action)
+        return bonus_of(self.settings.bonus, value, local)
 
     def optimistic_value(
         self, state: DevoteState, obs: Observation, action: Array
@@ -230,6 +236,8 @@ class Devote:
 
     def refresh(self, state: DevoteState, key: PRNGKeyArray) -> DevoteState:
         """Soft reset (eq. 11) of the novelty value and the exploration actor, nothing else."""
+        if self.settings.reset_strength == 0:
+            return state
         value_key, target_key, actor_key = jax.random.split(key, 3)
         strength = self.settings.reset_strength
         value = interpolate(state.novelty_value.net, self.build_novelty_value(value_key), strength)

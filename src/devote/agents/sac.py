@@ -15,7 +15,7 @@ from devote.epistemic.plasticity import dormant_fraction
 from devote.nets.actor import Actor, Value, actor, target_entropy
 from devote.nets.critic import Critic, Head, Scalar, TwoHot
 from devote.nets.encoder import Encoder
-from devote.nets.rows import name_rows, put_rows, take_rows
+from devote.nets.rows import learn_by_rows
 
 
 @dataclass(frozen=True)
@@ -144,10 +144,7 @@ class Sac:
         self, state: SacState, batch: Transition, key: PRNGKeyArray
     ) -> tuple[SacState, Metrics]:
         """Fit the critic, move its target, improve the actor."""
-        named, batch = name_rows(batch, self.spec.observation)
-        taken = take_rows(state, named)
-        learned, metrics = self.learn(taken, batch, key)
-        return put_rows(state, taken, learned, named), metrics
+        return learn_by_rows(self.learn, self.spec.observation, state, batch, key)
 
     def learn(
         self, state: SacState, batch: Transition, key: PRNGKeyArray

@@ -7,13 +7,14 @@ which each table holds just the named rows, and the rows are written back afterw
 no batch names rest: their moments and targets do not decay meanwhile (as in "lazy" Adam).
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Int
+from jaxtyping import Array, Int, PRNGKeyArray
 
-from devote.core import Index, Transition, Vector
+from devote.core import Index, Metrics, Transition, Vector
 from devote.nets.dense import Lookup
 
 T = TypeVar("T")
@@ -68,3 +69,17 @@ def put_rows(state: T, taken: T, update: T, named: Named | None) -> T:
         return Lookup(table)
 
     return jax.tree.map(put, state, taken, update, is_leaf=_is_lookup)
+
+
+def learn_by_rows(
+    learn: Callable[[T, Transition, PRNGKeyArray], tuple[T, Metrics]],
+    space: Vector | Index,
+    state: T,
+    batch: Transition,
+    key: PRNGKeyArray,
+) -> tuple[T, Metrics]:
+    """An update by `learn`, which is given only the rows that the batch names."""
+    named, batch = name_rows(batch, space)
+    taken = take_rows(state, named)
+    learned, metrics = learn(taken, batch, key)
+    return put_rows(state, taken, learned, named), metrics

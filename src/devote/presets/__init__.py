@@ -5,7 +5,8 @@
 - `desk`: tuned for two CPU cores, so that every claim can be seen in minutes.
 - `smoke`: seconds, for tests.
 
-Each holds one recipe per task; agents derive their settings from the recipe's.
+Each holds one recipe per task; agents derive their settings from the recipe's. What an agent has of
+its own in a preset is in the table `OWN`.
 """
 
 from collections.abc import Callable
@@ -19,12 +20,12 @@ from devote.run import Run
 
 def paper(env: str, agent: str) -> Run:
     """The paper's hyperparameters, length scales, reset intervals and budgets."""
-    return _paper.RECIPES[env].run(env, agent, "paper")
+    return _paper.RECIPES[env].run(env, agent, "paper", _paper.OWN)
 
 
 def authors(env: str, agent: str) -> Run:
     """The authors' newest argument files as their launcher really executes them."""
-    return _authors.RECIPES[env].run(env, agent, "authors")
+    return _authors.RECIPES[env].run(env, agent, "authors", _authors.OWN)
 
 
 def desk(env: str, agent: str) -> Run:

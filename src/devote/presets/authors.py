@@ -6,7 +6,7 @@ from devote.agents.devote import DevoteSettings
 from devote.agents.sac import SacSettings
 from devote.envs import DeepSeaSettings, as_authors, spiral, u_maze
 from devote.loops.settings import LoopSettings
-from devote.presets.recipe import Recipe
+from devote.presets.recipe import Own, Recipe
 
 AGENT = DevoteSettings(
     sac=SacSettings(
@@ -25,6 +25,17 @@ AGENT = DevoteSettings(
     reset_target=True,
 )
 LOOP = LoopSettings(updates_per_step=256 / 2080, reset_interval=50_000)
+
+LENGTH = {"length_scale": 2.5}  # of every ablation, whatever the task's own
+OWN: Own = {
+    "rnd": {"bootstrap_probability": 0.5, "corrector_sees_action": True},
+    "thompson": {"prior_sees_action": False, "prior_in_actor": False},
+    "devote-no-resets": LENGTH,
+    "devote-no-tud-opt": LENGTH,
+    "devote-no-tud-opt-ucb": LENGTH,
+    "devote-no-tud": LENGTH,
+    "devote-no-tud-ucb": LENGTH,
+}
 
 RECIPES = {
     "spiral": Recipe(

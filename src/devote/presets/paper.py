@@ -3,7 +3,14 @@
 from devote.agents.devote import DevoteSettings
 from devote.envs import DeepSeaSettings, spiral, u_maze
 from devote.loops.settings import LoopSettings
-from devote.presets.recipe import Recipe
+from devote.presets.recipe import Own, Recipe
+
+# The paper says "ReLU network"; 192 units are what the authors' launcher gives it.
+OWN: Own = {
+    "rnd": {"bootstrap_probability": 0.5, "num_features": 192},
+    "thompson": {"prior_width": 192},
+    "devote-no-rfn": {"num_features": 192},
+}
 
 RECIPES = {
     "spiral": Recipe(spiral(), DevoteSettings(), LoopSettings(num_envs=32), 5_000_000),

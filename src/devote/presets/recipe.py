@@ -1,11 +1,17 @@
 """What a preset says of one task."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 from devote.agents.devote import DevoteSettings
 from devote.loops.settings import LoopSettings
 from devote.registry import AGENTS, EnvSettings
 from devote.run import Run
+
+Own = Mapping[str, Mapping[str, Any]]
+"""By agent, the settings that it does not take from DEVOTE's."""
+NOTHING: Own = {}
 
 
 @dataclass(frozen=True)
@@ -17,14 +23,14 @@ class Recipe:
     loop: LoopSettings
     steps: int
 
-    def run(self, env: str, agent: str, preset: str) -> Run:
-        """The recipe for a named agent."""
+    def run(self, env: str, agent: str, preset: str, own: Own = NOTHING) -> Run:
+        """The recipe for a named agent; `own` is what the preset says of agents by themselves."""
         return Run(
             env_name=env,
             agent_name=agent,
             preset=preset,
             env=self.env,
-            agent=AGENTS[agent].like(self.agent),
+            agent=replace(AGENTS[agent].like(self.agent), **own.get(agent, {})),
             loop=self.loop,
             steps=self.steps,
         )

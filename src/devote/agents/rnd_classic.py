@@ -1,0 +1,231 @@
+"""Random network distillation as the field knows it (Burda et al., 2018), on the SAC backbone.
+
+Kept from the original: a vector-valued random target, squared error of the predictor at the
+successor, observations normalised by running moments and clipped, intrinsic rewards divided by a
+running standard deviation of discounted intrinsic returns, a value of their own. docs/agents.md
+says what replay and SAC change.
+"""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from devote.agents.devote import DevoteSettings
+from devote.agents.sac import Policy, Sac, SacSettings, SacState, task_value_loss
+from devote.core import EnvSpec, Index, Metrics, Observation, Transition
+from devote.core.learning import Learner, Optimiser
+from devote.core.trees import interpolate
+from devote.epistemic.distillation import (
+    distillation_error,
+    distillation_loss,
+    normalised,
+    start_seen,
+)
+from devote.epistemic.moments import Moments, moments
+from devote.epistemic.plasticity import dormant_fraction
+from devote.epistemic.scale import ValueScale, value_scale
+from devote.nets.critic import Critic, Scalar
+from devote.nets.dense import Mlp
+from devote.nets.encoder import Encoder
+from devote.nets.random_mlp import random_mlp
+from devote.nets.rows import learn_by_rows
+
+
+@dataclass(frozen=True)
+class RndClassicSettings:
+    """Classic RND; numbers of the original paper where it gives them."""
+
+    sac: SacSettings = field(default_factory=SacSettings)
+    width: int = 1024
+    """Units in each layer of target and predictor: two layers, and three."""
+    embedding: int = 512
+    """Outputs of target and predictor."""
+    predictor_rate: float = 3e-4
+    """Learning rate of the predictor."""
+    observation_clip: float = 5.0
+    """Normalised observations are cut to plus or minus this."""
+    intrinsic_weight: float = 1.0
+    """Weight of the intrinsic value beside b / S."""
+    normalise_value: bool = True
+    """Divide b by S in the exploration objective."""
+
+
+def rnd_classic(devote: DevoteSettings) -> RndClassicSettings:
+    """Classic RND on DEVOTE's backbone, as wide as its priors and as eager."""
+    return RndClassicSettings(
+        sac=devote.sac,
+        width=devote.num_features,
+        embedding=devote.num_features // 2,
+        predictor_rate=devote.corrector_rate,
+        intrinsic_weight=devote.optimism,
+        normalise_value=devote.normalise_value,
+    )
+
+
+class RndClassicState(NamedTuple):
+    """All that changes, and the random target network, here called the prior."""
+
+    task: SacState
+    prior: Mlp
+    predictor: Learner
+    intrinsic_value: Learner
+    intrinsic_value_target: Critic
+    explorer: Policy
+    value_scale: ValueScale
+    seen: Moments
+    """Of observations."""
+    returns: Moments
+    """Of discounted intrinsic returns, before they are normalised."""
+
+
+@dataclass(frozen=True)
+class RndClassic:
+    """SAC, and beside it an explorer paid by the error of distilling a random network."""
+
+    settings: RndClassicSettings
+    spec: EnvSpec
+    sequence_length: ClassVar[int] = 1
+
+    @cached_property
+    def sac(self) -> Sac:
+        """The backbone: task value and exploitation actor."""
+        return Sac(self.settings.sac, self.spec)
+
+    @cached_property
+    def predictor_optimiser(self) -> Optimiser:
+        return Optimiser(self.settings.predictor_rate, kind=self.settings.sac.optimiser)
+
+    def init(self, key: PRNGKeyArray) -> RndClassicState:
+        """A fresh state; the predictor is a layer deeper than what it predicts."""
+        s, space = self.settings, self.spec.observation
+        task_key, prior_key, predictor_key, value_key, explorer_key = jax.random.split(key, 5)
+
+        def network(net_key: PRNGKeyArray, depth: int) -> Mlp:
+            return random_mlp(net_key, Encoder(space), 0, (s.width,) * depth, s.embedding, True)
+
+        value = self.sac.build_critic(value_key, Scalar())
+        return RndClassicState(
+            task=self.sac.init(task_key),
+            prior=network(prior_key, 2),
+            predictor=self.predictor_optimiser.start(network(predictor_key, 3)),
+            intrinsic_value=self.sac.critic_optimiser.start(value),
+            intrinsic_value_target=jax.tree.map(jnp.copy, value),
+            explorer=self.sac.start_policy(explorer_key),
+            value_scale=value_scale(),
+            seen=start_seen(space),
+            returns=moments(),
+        )
+
+    def remember(self, num_envs: int) -> tuple[()]:
+        """Nothing is carried along an episode."""
+        return ()
+
+    def act(
+        self, state: RndClassicState, memory: Any, obs: Observation, first: Array, key: PRNGKeyArray
+    ) -> tuple[Array, Any]:
+        """The exploration actor makes all the data."""
+        return state.explorer.actor.net.sample(obs, key), memory
+
+    def greedy(self, state: RndClassicState, obs: Observation) -> Array:
+        """The exploitation actor's best guess."""
+        return self.sac.greedy(state.task, obs)
+
+    def view(self, state: RndClassicState, obs: Observation) -> Observation:
+        """Observations as target and predictor see them."""
+        clip = self.settings.observation_clip
+        return normalised(state.seen, self.spec.observation, obs, clip)
+
+    def novelty(self, state: RndClassicState, obs: Observation) -> Float[Array, "batch"]:
+        """The predictor's squared error."""
+        return distillation_error(state.predictor.net, state.prior, self.view(state, obs))
+
+    def update(
+        self, state: RndClassicState, batch: Transition, key: PRNGKeyArray
+    ) -> tuple[RndClassicState, Metrics]:
+        """Pay for errors, distil, fit both values, improve both actors."""
+        return learn_by_rows(self.learn, self.spec.observation, state, batch, key)
+
+    def learn(
+        self, state: RndClassicState, batch: Transition, key: PRNGKeyArray
+    ) -> tuple[RndClassicState, Metrics]:
+        """`update` on a state whose tables hold only the batch's rows."""
+        task_key, next_key, explore_key = jax.random.split(key, 3)
+        task, task_metrics = self.sac.learn(state.task, batch, task_key)
+        if not isinstance(self.spec.observation, Index):
+            state = state._replace(seen=state.seen.follow(batch.next_obs))
+        state, target = self.intrinsic_target(state, batch, next_key)
+        predictor, predictor_metrics = self.predictor_optimiser.descend(
+            state.predictor, distillation_loss, state.prior, self.view(state, batch.next_obs)
+        )
+        value, value_metrics = self.sac.critic_optimiser.descend(
+            state.intrinsic_value, task_value_loss, batch, target
+        )
+        state = state._replace(
+            task=task,
+            predictor=predictor,
+            intrinsic_value=value,
+            intrinsic_value_target=interpolate(
+                state.intrinsic_value_target, value.net, self.settings.sac.polyak
+            ),
+        )
+        state, explorer_metrics = self.improve_explorer(state, batch.obs, explore_key)
+        metrics = {
+            "train/intrinsic_value_loss": value_metrics["train/critic_loss"],
+            "explore/return_std": state.returns.std,
+        }
+        return state, task_metrics | predictor_metrics | metrics | explorer_metrics
+
+    def intrinsic_target(
+        self, state: RndClassicState, batch: Transition, key: PRNGKeyArray
+    ) -> tuple[RndClassicState, Float[Array, "batch"]]:
+        """Error at s' plus gamma Q_int(s', a'), and all of it over the spread of such returns."""
+        ahead, _ = state.explorer.actor.net.expect(
+            batch.next_obs, key, state.intrinsic_value_target
+        )
+        # the critic speaks in normalised units; returns are watched in the error's own
+        ahead = self.settings.sac.discount * batch.discount * ahead * state.returns.std
+        raw = jax.lax.stop_gradient(self.novelty(state, batch.next_obs) + ahead)
+        returns = state.returns.follow(raw)
+        return state._replace(returns=returns), raw / returns.std
+
+    def optimistic_value(
+        self, state: RndClassicState, obs: Observation, action: Array
+    ) -> Float[Array, "batch"]:
+        """b / S + weight * Q_int: what the exploration actor maximises."""
+        divisor = state.value_scale.divisor if self.settings.normalise_value else 1.0
+        task = state.task.task_value.net(obs, action) / divisor
+        return task + self.settings.intrinsic_weight * state.intrinsic_value.net(obs, action)
+
+    def improve_explorer(
+        self, state: RndClassicState, obs: Observation, key: PRNGKeyArray
+    ) -> tuple[RndClassicState, Metrics]:
+        """One step of the exploration actor up the optimistic value; S follows the task value."""
+        explorer, metrics = self.sac.improve(
+            state.explorer, obs, lambda o, a: self.optimistic_value(state, o, a), key
+        )
+        action = state.explorer.actor.net.sample(obs, key)
+        scale = state.value_scale.follow(state.task.task_value.net(obs, action))
+        renamed = {name.replace("train/", "explore/"): m for name, m in metrics.items()}
+        return state._replace(explorer=explorer, value_scale=scale), renamed
+
+    def refresh(self, state: RndClassicState, key: PRNGKeyArray) -> RndClassicState:
+        """RND resets nothing."""
+        return state
+
+    def diagnose(self, state: RndClassicState, batch: Transition) -> Metrics:
+        """Dormant units of the exploration actor, and S."""
+        hidden = state.explorer.actor.net.body.hidden(batch.obs)
+        return {
+            "plasticity/dormant_frac": dormant_fraction(hidden),
+            "explore/value_scale": state.value_scale.divisor,
+        }
+
+    def maps(self, state: RndClassicState, obs: Observation) -> dict[str, Array]:
+        """The error, and the intrinsic value at the exploration actor's mode."""
+        action = state.explorer.actor.net.mode(obs)
+        value = state.intrinsic_value.net(obs, action)
+        return {"prediction error": self.novelty(state, obs), "intrinsic value": value}

@@ -144,7 +144,7 @@ class AntMaze:
 
     def _grid(self, layout: Layout) -> Grid:
         row, column = np.indices((self._rows, self._columns)).reshape(2, -1)
-        side = CELL / BINS
+        side, left = CELL / BINS, -CELL / 2
         posture = np.tile(self._posture, (len(row), 1))
         posture[:, 0] = (column + 0.5) * side - CELL / 2
         posture[:, 1] = (self._rows - row - 0.5) * side - CELL / 2
@@ -154,8 +154,7 @@ class AntMaze:
             eligible=~layout.walls[row // BINS, column // BINS],
             reachable=layout.reachable[row // BINS, column // BINS],
             centers=self._observed(posture, at_rest).astype(np.float32),
-            extent=(-CELL / 2, self._columns * side - CELL / 2)
-            + (-CELL / 2, self._rows * side - CELL / 2),
+            extent=(left, left + self._columns * side, left, left + self._rows * side),
         )
 
 
@@ -176,7 +175,7 @@ def _model(layout: Layout, goal: np.ndarray, forces: bool) -> Any:
             type=mujoco.mjtGeom.mjGEOM_BOX,
             pos=[*ends.mean(axis=0), WALL_HALF_HEIGHT],
             size=[*half, WALL_HALF_HEIGHT],
-            rgba=[0.55, 0.6, 0.65, 1],
+            rgba=[0.35, 0.45, 0.6, 1],
         )
     world.add_geom(
         type=mujoco.mjtGeom.mjGEOM_CYLINDER,

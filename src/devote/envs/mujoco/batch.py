@@ -80,8 +80,8 @@ class MujocoEnv:
         self._seen = self._observe()
         return self._seen
 
-    def step(self, action: np.ndarray, key: PRNGKeyArray | np.ndarray) -> HostStep:
-        """One decision in every world; ended episodes start again at once."""
+    def step(self, action: np.ndarray, key: PRNGKeyArray | np.ndarray | None) -> HostStep:
+        """One decision in every world; ended episodes start again at once, or without key stay."""
         limited = np.clip(np.asarray(action, np.float64), -1.0, 1.0)
         judged = self.task.act(self.physics, limited)
         self._elapsed += 1
@@ -136,7 +136,7 @@ class MujocoEnv:
 
     def _after(self, ended: np.ndarray, next_obs: np.ndarray, key: Any) -> np.ndarray:
         """Where the next decisions are made: starts of new episodes in the place of ends."""
-        if not ended.any():
+        if key is None or not ended.any():
             return next_obs
         self._begin(np.flatnonzero(ended), key)
         return np.where(ended[:, None], self._observe(), next_obs)

@@ -41,7 +41,7 @@ class PickAndPlaceSettings:
     action_scale: float = 0.05
     """Radians that an action of 1 adds to a joint's command."""
     true_grasp: bool = True
-    """Start with the cube between the pads; in the authors' start it slips out within a second."""
+    """Start with the cube between the pads; from the authors' start it mostly slips out."""
     holding_gains: bool = True
     """Motors that hold the angle they are told; the authors' j3 to j7 aim at about half of it."""
 

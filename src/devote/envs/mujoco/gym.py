@@ -1,0 +1,187 @@
+"""The MuJoCo tasks for Gymnasium: one at a time, or as a vector environment; ids on import."""
+
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.spaces import Box
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+
+from devote.core.errors import UserError
+from devote.core.types import HostStep
+from devote.envs.mujoco.ant_maze import AntMaze, AntMazeSettings
+from devote.envs.mujoco.batch import MujocoEnv, Task
+from devote.envs.mujoco.cartpole import Cartpole, CartpoleSettings
+from devote.envs.mujoco.cheetah import Cheetah, CheetahSettings
+from devote.envs.mujoco.pick_and_place import PickAndPlace, PickAndPlaceSettings
+from devote.envs.mujoco.rendering import Painter
+
+Settings = CheetahSettings | CartpoleSettings | AntMazeSettings | PickAndPlaceSettings
+TASKS: dict[type, Callable[[Any], Task]] = {
+    CheetahSettings: Cheetah,
+    CartpoleSettings: Cartpole,
+    AntMazeSettings: AntMaze,
+    PickAndPlaceSettings: PickAndPlace,
+}
+IDS: dict[str, Settings] = {
+    "devote/Cheetah-v0": CheetahSettings(rewards=True),
+    "devote/CartpoleSwingup-v0": CartpoleSettings(),
+    "devote/CartpoleSwingupSparse-v0": CartpoleSettings(sparse=True),
+    "devote/AntMaze-v0": AntMazeSettings(),
+    "devote/PickAndPlace-v0": PickAndPlaceSettings(),
+}
+RENDER_MODES = ("rgb_array",)
+SINGLE: dict[str, Any] = {"render_modes": list(RENDER_MODES)}
+VECTOR = SINGLE | {"autoreset_mode": AutoresetMode.SAME_STEP}
+
+
+class MujocoGymEnv(gymnasium.Env):
+    """One world; the time limit is its own, so it needs no `TimeLimit`."""
+
+    metadata = SINGLE
+
+    def __init__(self, settings: Settings, render_mode: str | None = None) -> None:
+        self._worlds = _worlds(settings, 1, 1, render_mode)
+        self.metadata = self.metadata | {"render_fps": _rate(self._worlds)}
+        self.render_mode = render_mode
+        self.observation_space, self.action_space = _spaces(self._worlds)
+        self._painter: Painter | None = None
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict[str, Any]]:
+        """Start an episode."""
+        super().reset(seed=seed)
+        return self._worlds.reset(_chance(self.np_random))[0].copy(), {}
+
+    def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        """One decision; after an end, `reset` is the caller's."""
+        step = self._worlds.step(np.asarray(action)[None], None)
+        info: dict[str, Any] = {}
+        if self._worlds.spec.says_success:
+            info["is_success"] = bool(step.success[0])
+        if step.terms:
+            info["reward_terms"] = {name: float(term[0]) for name, term in step.terms.items()}
+        ends = bool(step.terminated[0]), bool(step.truncated[0])
+        return step.next_obs[0].copy(), float(step.reward[0]), *ends, info
+
+    def render(self) -> np.ndarray | None:
+        """The world as it is now."""
+        if self.render_mode is None:
+            return None
+        self._painter = self._painter or Painter(self._worlds.task.model)
+        return self._painter.frame(self._worlds.physics.qpos[0])
+
+    def close(self) -> None:
+        """Give back what rendering holds."""
+        if self._painter is not None:
+            self._painter.close()
+            self._painter = None
+
+
+class MujocoVectorEnv(VectorEnv):
+    """Many worlds in one native call; ended episodes start again in the same step."""
+
+    metadata = VECTOR
+
+    def __init__(
+        self,
+        settings: Settings,
+        num_envs: int = 1,
+        threads: int = 0,
+        render_mode: str | None = None,
+    ) -> None:
+        self._worlds = _worlds(settings, num_envs, threads, render_mode)
+        self.metadata = self.metadata | {"render_fps": _rate(self._worlds)}
+        self.num_envs = num_envs
+        self.render_mode = render_mode
+        self.single_observation_space, self.single_action_space = _spaces(self._worlds)
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        self._painter: Painter | None = None
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict[str, Any]]:
+        """Start every episode afresh."""
+        super().reset(seed=seed)
+        return self._worlds.reset(_chance(self.np_random)).copy(), {}
+
+    def step(
+        self, actions: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        """One decision in every world; `final_obs` holds the successors that a start replaced."""
+        step = self._worlds.step(actions, _chance(self.np_random))
+        info = self._info(step)
+        ended = step.terminated | step.truncated
+        if ended.any():
+            final = np.full(self.num_envs, None, object)
+            for row in np.flatnonzero(ended):
+                final[row] = step.next_obs[row].copy()
+            info |= {"final_obs": final, "_final_obs": ended}
+            info |= {"final_info": self._info(step), "_final_info": ended}
+        return step.obs.copy(), step.reward, step.terminated, step.truncated, info
+
+    def render(self) -> tuple[np.ndarray, ...] | None:
+        """Every world as it is now."""
+        if self.render_mode is None:
+            return None
+        self._painter = self._painter or Painter(self._worlds.task.model)
+        return tuple(map(self._painter.frame, self._worlds.physics.qpos))
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """Give back what rendering holds."""
+        if self._painter is not None:
+            self._painter.close()
+            self._painter = None
+
+    def _info(self, step: HostStep) -> dict[str, Any]:
+        every = np.ones(self.num_envs, bool)
+        info: dict[str, Any] = {}
+        if self._worlds.spec.says_success:
+            info |= {"is_success": step.success, "_is_success": every}
+        if step.terms:
+            masks = {f"_{name}": every for name in step.terms}
+            info |= {"reward_terms": {**step.terms, **masks}, "_reward_terms": every}
+        return info
+
+
+def register_envs() -> None:
+    """Make the ids known to `gymnasium.make` and `gymnasium.make_vec`; twice does no harm."""
+    for name, settings in IDS.items():
+        if name not in gymnasium.registry:
+            gymnasium.register(
+                name,
+                entry_point=f"{__name__}:{MujocoGymEnv.__name__}",
+                vector_entry_point=f"{__name__}:{MujocoVectorEnv.__name__}",
+                kwargs={"settings": settings},
+            )
+
+
+def _worlds(settings: Settings, num_envs: int, threads: int, render_mode: str | None) -> MujocoEnv:
+    if render_mode not in (None, *RENDER_MODES):
+        raise UserError("render_mode None or 'rgb_array'", render_mode, "choose one of them")
+    return MujocoEnv(TASKS[type(settings)](settings), num_envs, threads)
+
+
+def _rate(worlds: MujocoEnv) -> int:
+    """Decisions per simulated second."""
+    return round(1 / worlds.task.step_time)
+
+
+def _spaces(worlds: MujocoEnv) -> tuple[Box, Box]:
+    """Any finite observation may occur; the ranges of the task's spec are only the usual ones."""
+    size = worlds.spec.observation.size
+    return (
+        Box(-np.inf, np.inf, (size,), np.float32),
+        Box(-1.0, 1.0, (worlds.spec.action.size,), np.float32),
+    )
+
+
+def _chance(rng: np.random.Generator) -> np.ndarray:
+    return rng.integers(2**32, size=2, dtype=np.uint32)
+
+
+register_envs()

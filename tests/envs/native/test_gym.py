@@ -1,0 +1,105 @@
+"""The MuJoCo tasks as Gymnasium knows them, by Gymnasium's own rules."""
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+from gymnasium.vector import AutoresetMode
+from gymnasium.wrappers.vector import RecordEpisodeStatistics
+
+from devote.core.errors import UserError
+from devote.envs.mujoco.ant_maze import AntMazeSettings
+from devote.envs.mujoco.cartpole import CartpoleSettings
+from devote.envs.mujoco.gym import IDS, MujocoGymEnv, MujocoVectorEnv, register_envs
+from devote.envs.mujoco.rendering import backend, frames
+
+
+@pytest.mark.filterwarnings("ignore:.*infinity.*")
+@pytest.mark.parametrize("name", IDS)
+def test_gymnasiums_checker_passes(name) -> None:
+    register_envs()  # a second time
+    check_env(gymnasium.make(name).unwrapped, skip_render_check=True)
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_ids_make_vector_environments(name) -> None:
+    env = gymnasium.make_vec(name, num_envs=3, vectorization_mode="vector_entry_point")
+    assert env.metadata["autoreset_mode"] is AutoresetMode.SAME_STEP
+    obs, _ = env.reset(seed=1)
+    assert env.observation_space.contains(obs)
+    np.testing.assert_array_equal(obs, env.reset(seed=1)[0])
+    assert not np.array_equal(obs, env.reset(seed=2)[0])
+    assert not np.array_equal(obs, env.reset()[0])
+    obs, reward, terminated, truncated, _ = env.step(env.action_space.sample())
+    assert env.observation_space.contains(obs)
+    assert reward.shape == terminated.shape == truncated.shape == (3,)
+
+
+def test_one_world_goes_on_like_a_vector_of_one() -> None:
+    settings = CartpoleSettings(episode_length=6)
+    one, many = MujocoGymEnv(settings), MujocoVectorEnv(settings, num_envs=1)
+    np.testing.assert_array_equal(one.reset(seed=3)[0], many.reset(seed=3)[0][0])
+    for step in range(6):
+        action = np.array([0.3 * step - 0.5], np.float32)
+        obs, reward, terminated, truncated, _ = one.step(action)
+        batch_obs, rewards, ends, cuts, info = many.step(action[None])
+        successor = info["final_obs"][0] if step == 5 else batch_obs[0]
+        np.testing.assert_array_equal(obs, successor)
+        assert (reward, terminated, truncated) == (rewards[0], ends[0], cuts[0])
+    assert truncated
+    assert info["_final_obs"].tolist() == [True]
+    assert abs(batch_obs[0, 1] + 1) < 0.01  # hanging: the start of the next episode
+
+
+def test_terms_and_success_are_in_the_info() -> None:
+    single, many = MujocoGymEnv(AntMazeSettings()), MujocoVectorEnv(AntMazeSettings(), 2)
+    single.reset(seed=0)
+    many.reset(seed=0)
+    _, reward, _, _, info = single.step(single.action_space.sample())
+    assert info["is_success"] is False
+    assert sum(info["reward_terms"].values()) == pytest.approx(reward, rel=1e-5)
+    _, rewards, _, _, info = many.step(many.action_space.sample())
+    terms = {name: part for name, part in info["reward_terms"].items() if name[0] != "_"}
+    np.testing.assert_allclose(sum(terms.values()), rewards, rtol=1e-5)
+    assert info["is_success"].tolist() == [False, False]
+
+
+def test_gymnasiums_vector_wrappers_work() -> None:
+    env = RecordEpisodeStatistics(MujocoVectorEnv(CartpoleSettings(episode_length=5), 2))
+    env.reset(seed=0)
+    for _ in range(5):
+        info = env.step(env.action_space.sample())[4]
+    assert info["episode"]["l"].tolist() == [5, 5]
+
+
+def test_an_unknown_render_mode_is_refused() -> None:
+    with pytest.raises(UserError, match="rgb_array"):
+        MujocoGymEnv(CartpoleSettings(), render_mode="human")
+
+
+def has_opengl() -> bool:
+    try:
+        backend()
+    except UserError:
+        return False
+    return True
+
+
+def test_frames_show_the_state_or_say_what_is_missing() -> None:
+    env = MujocoGymEnv(CartpoleSettings(), render_mode="rgb_array")
+    env.reset(seed=0)
+    if not has_opengl():
+        with pytest.raises(UserError, match="libosmesa6"):
+            env.render()
+        return
+    picture = env.render()
+    assert picture.shape == (480, 640, 3)
+    assert picture.dtype == np.uint8
+    env.close()
+    qpos = np.array([[-1.0, 0.0], [1.0, 0.0], [-1.0, 0.0]])
+    left, right, again = frames(env._worlds.task.model, qpos, height=60, width=80).astype(int)
+    np.testing.assert_array_equal(left, again)
+    changed = (np.abs(left - right).sum(axis=2) > 60).any(axis=0)
+    assert changed[:40].any()
+    assert changed[40:].any()
+    assert not changed[36:44].any()

@@ -11,17 +11,16 @@ import jax
 import numpy as np
 
 from devote.core import Metrics
-from devote.loops import checkpoint
 from devote.loops.fused import RunState
 from devote.loops.memory import require_memory, tree_bytes
-from devote.loops.metrics_log import MetricsLog
 from devote.loops.program import Program
 from devote.loops.progress import Reporter
-from devote.loops.run_dir import RunDirectory, claim_settings
+from devote.loops.run_dir import RunDirectory
 from devote.loops.signals import StopRequest
+from devote.loops.store import CHECKPOINTS, METRICS, DirectoryStore, Row, Store
 from devote.measure.coverage import coverage
 
-CHECKPOINTS, METRICS = "checkpoints", "metrics.csv"
+__all__ = ["CHECKPOINTS", "METRICS", "DivergedError", "Plan", "Result", "Training", "train"]
 
 
 class DivergedError(RuntimeError):
@@ -54,72 +53,66 @@ def train(plan: Plan, silent: bool = False) -> Result:
     program = plan.program
     reporter = Reporter(plan.steps, silent)
     with closing(program), RunDirectory(plan.directory), StopRequest() as stop:
-        shape = program.shape()
-        require_memory(tree_bytes(shape), tree_bytes(shape.replay))
-        claim_settings(plan.directory, plan.settings, ignore=("steps",))
-        run = _Run(plan, program, reporter)
-        run.begin(shape)
-        with reporter.running(run.step):
-            while run.step < plan.steps and not stop.requested:
-                run.advance()
-        run.end()
-        return Result(program, run.state, run.step, stop.signal_name)
+        training = Training(program, reporter, DirectoryStore(plan.directory, plan.settings))
+        training.begin()
+        with reporter.running(training.step):
+            while training.step < plan.steps and not stop.requested:
+                training.advance()
+        training.end()
+        return Result(program, training.state, training.step, stop.signal_name)
 
 
-class _Run:
+class Training:
     """The host's side of a run: everything rare, between chunks."""
 
-    def __init__(self, plan: Plan, program: Program, reporter: Reporter) -> None:
-        self.plan, self.program, self.reporter = plan, program, reporter
+    def __init__(self, program: Program, reporter: Reporter, store: Store) -> None:
+        self.program, self.reporter, self.store = program, reporter, store
         self.state: RunState
         self.saved_step = -1
         self.compiled: set[str] = set()
         self.elapsed = 0.0  # seconds of earlier sittings
         self.started = time.perf_counter()
-        self.log: MetricsLog
 
     @property
     def step(self) -> int:
         """Environment steps taken, over all parallel environments of one seed."""
         return int(self.state.clock.vector_steps) * self.program.settings.num_envs
 
-    def begin(self, shape: RunState) -> None:
+    def begin(self) -> None:
         """Restore the newest checkpoint, or start."""
-        folder = self.plan.directory / CHECKPOINTS
-        restored = checkpoint.restore(folder, shape)
-        self.log = MetricsLog(self.plan.directory / METRICS, self._columns(shape))
+        shape = self.program.shape()
+        require_memory(tree_bytes(shape), tree_bytes(shape.replay))
+        restored = self.store.open(shape, self._columns(shape))
         if restored is not None:
-            self.saved_step, saved, note = restored
-            self.state, environments = self.program.resume(saved)
-            self.elapsed = float(str(note["time_elapsed"]))
-            self.log.truncate(self.saved_step)
-            done = self.saved_step >= self.plan.steps
+            self.saved_step, self.elapsed = restored.step, restored.seconds
+            self.state, environments = self.program.resume(restored.state)
+            done = self.saved_step >= self.reporter.total
             self.reporter.say(
                 f"{'finished already' if done else 'continuing'} at step {self.saved_step:,}"
-                f" in {self.plan.directory}; {environments}"
+                f" in {self.store}; {environments}"
             )
             return
         megabytes, replay = tree_bytes(shape) / 1e6, tree_bytes(shape.replay) / 1e6
         self.reporter.say(f"memory: {megabytes:.0f} MB, of which replay {replay:.0f} MB")
-        self.log.truncate(-1)
         self.state = self._call("first steps", self.program.prefill, self.program.init())
 
-    def advance(self) -> None:
-        """One chunk and what is due after it."""
+    def advance(self) -> list[Row]:
+        """One chunk and what is due after it; its row of metrics for every seed."""
         before, start = self.step, time.perf_counter()
         self.state, metrics = self._call("training", self.program.chunk, self.state)
         jax.block_until_ready(self.state.clock)
         loop = self.program.settings
         if self._due(before, loop.reset_interval):
             self.state = self._call("soft reset", self.program.refresh, self.state)
-        if self._due(before, loop.eval_interval) or self.step >= self.plan.steps:
+        if self._due(before, loop.eval_interval) or self.step >= self.reporter.total:
             metrics |= self._call("evaluation", self.program.evaluate, self.state)
         rows = self._rows(metrics, (self.step - before) / (time.perf_counter() - start))
         self._require_finite(rows)
-        self.log.append(rows)
+        self.store.append(rows)
         if self._due(before, loop.checkpoint_interval):
             self._save()
         self.reporter.advance(self.step, rows[0]["time/fps"], self._detail(rows))
+        return rows
 
     def end(self) -> None:
         """Make the last step durable."""
@@ -138,12 +131,9 @@ class _Run:
             return jax.block_until_ready(function(state))
 
     def _save(self) -> None:
-        step = self.step
         self.state = self.program.snapshot(self.state)
-        checkpoint.save(
-            self.plan.directory / CHECKPOINTS, step, self.state, {"time_elapsed": self._seconds()}
-        )
-        self.saved_step = step
+        self.store.save(self.step, self.state, self._seconds())
+        self.saved_step = self.step
 
     def _seconds(self) -> float:
         return self.elapsed + time.perf_counter() - self.started
@@ -155,14 +145,14 @@ class _Run:
         counters = ["train/n_updates", "time/fps", "time/time_elapsed", "time/total_timesteps"]
         return tuple(ordered + counters)
 
-    def _rows(self, metrics: Metrics, rate: float) -> list[dict[str, Any]]:
+    def _rows(self, metrics: Metrics, rate: float) -> list[Row]:
         grid = self.program.spec.grid
         visits = self.program.per_seed({"visits": self.state.visits})
-        rows: list[dict[str, Any]] = []
+        rows: list[Row] = []
         for seed, values, counts in zip(
             self.program.seeds, self.program.per_seed(metrics), visits, strict=True
         ):
-            row: dict[str, Any] = {"step": self.step, "seed": seed}
+            row: Row = {"step": self.step, "seed": seed}
             row |= {} if grid is None else coverage(counts["visits"], grid)
             row |= {name: float(value) for name, value in values.items()}
             row |= {
@@ -174,7 +164,7 @@ class _Run:
             rows.append(row)
         return rows
 
-    def _require_finite(self, rows: list[dict[str, Any]]) -> None:
+    def _require_finite(self, rows: list[Row]) -> None:
         for row in rows:
             for name, value in row.items():
                 # a chunk in which no episode ended has no mean of them
@@ -185,7 +175,7 @@ class _Run:
                         "lower learning_rate, or look at metrics.csv for what grew first"
                     )
 
-    def _detail(self, rows: list[dict[str, Any]]) -> str:
+    def _detail(self, rows: list[Row]) -> str:
         name = "explore/coverage" if "explore/coverage" in rows[0] else "rollout/ep_rew_mean"
         values = " ".join(f"{row[name]:.3f}" for row in rows)
         return f"{name.split('/')[1]} {values}"

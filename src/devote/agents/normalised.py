@@ -1,0 +1,128 @@
+"""Any agent, seeing every entry of the observation relative to its range."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from devote.core import Agent, EnvSpec, Metrics, Observation, Transition, Vector
+from devote.core.trees import where
+from devote.epistemic.moments import Moments, moments
+
+CONSTANT = 1e-4
+"""An entry that has moved less than this, in its own unit, is left at its unit."""
+SPREAD = 2.0
+"""Standard deviations that make up half the range of an entry without bounds."""
+
+
+class View(NamedTuple):
+    """The middle and half the range of every entry."""
+
+    middle: Float[Array, "entries"]
+    half: Float[Array, "entries"]
+
+    def __call__(self, obs: Observation) -> Observation:
+        """Observations in which [-1, 1] is the usual range; what lies outside stays outside."""
+        return (obs - self.middle) / self.half
+
+
+class NormalisedState(NamedTuple):
+    """The agent's own state, and how it sees."""
+
+    agent: Any
+    view: View
+    seen: Moments
+    updates: Int[Array, ""]
+
+
+@dataclass(frozen=True)
+class Normalised:
+    """Bounds where the task gives them; elsewhere moments of the data, in views that stand still.
+
+    The view is taken anew only at updates 1, 2, 4, 8 and so on. In between, the fixed prior is a
+    fixed function of the observation, so that novelty falls for no other reason than learning;
+    and each new view rests on twice the data of the one before, so that it soon changes little.
+    """
+
+    agent: Agent
+    spec: EnvSpec
+
+    @property
+    def sequence_length(self) -> int:
+        """The wrapped agent's."""
+        return self.agent.sequence_length
+
+    @property
+    def bounds(self) -> View:
+        """What the task says; not finite where it says nothing."""
+        space = self.spec.observation
+        assert isinstance(space, Vector)
+        low, high = jnp.asarray(space.low), jnp.asarray(space.high)
+        return View((low + high) / 2, (high - low) / 2)
+
+    def look(self, seen: Moments) -> View:
+        """Bounds, and what the data say where there are none."""
+        bounds = self.bounds
+        known = jnp.isfinite(bounds.half)
+        moved = jnp.sqrt(seen.variance)
+        half = jnp.where(moved < CONSTANT, 1.0, SPREAD * moved)
+        return View(jnp.where(known, bounds.middle, seen.mean), jnp.where(known, bounds.half, half))
+
+    def init(self, key: PRNGKeyArray) -> NormalisedState:
+        """A fresh state; entries without bounds are seen as they are until the first update."""
+        seen = moments((self.spec.observation.size,))
+        plain = seen._replace(variance=jnp.zeros_like(seen.variance))
+        return NormalisedState(self.agent.init(key), self.look(plain), seen, jnp.int32(0))
+
+    def remember(self, num_envs: int) -> Any:
+        """The wrapped agent's memory."""
+        return self.agent.remember(num_envs)
+
+    def act(
+        self, state: NormalisedState, memory: Any, obs: Observation, first: Array, key: PRNGKeyArray
+    ) -> tuple[Array, Any]:
+        """The wrapped agent's behaviour."""
+        return self.agent.act(state.agent, memory, state.view(obs), first, key)
+
+    def greedy(self, state: NormalisedState, obs: Observation) -> Array:
+        """The wrapped agent's best guess."""
+        return self.agent.greedy(state.agent, state.view(obs))
+
+    def update(
+        self, state: NormalisedState, batch: Transition, key: PRNGKeyArray
+    ) -> tuple[NormalisedState, Metrics]:
+        """Count the batch, renew the view if it is due, and let the agent learn through it."""
+        seen, updates = state.seen.follow(batch.obs), state.updates + 1
+        due = (updates & (updates - 1)) == 0
+        view = where(due, self.look(seen), state.view)
+        agent, metrics = self.agent.update(state.agent, _through(view, batch), key)
+        return NormalisedState(agent, view, seen, updates), metrics
+
+    def refresh(self, state: NormalisedState, key: PRNGKeyArray) -> NormalisedState:
+        """The wrapped agent's soft reset."""
+        return state._replace(agent=self.agent.refresh(state.agent, key))
+
+    def diagnose(self, state: NormalisedState, batch: Transition) -> Metrics:
+        """The wrapped agent's costly metrics, and how far observations lie outside [-1, 1]."""
+        beyond = jnp.abs(state.view(batch.obs)).max()
+        metrics = self.agent.diagnose(state.agent, _through(state.view, batch))
+        return metrics | {"train/largest_input": beyond}
+
+    def maps(self, state: NormalisedState, obs: Observation) -> dict[str, Array]:
+        """The wrapped agent's maps."""
+        return self.agent.maps(state.agent, state.view(obs))
+
+
+def normalised(build: Callable[[Any, EnvSpec], Agent], settings: Any, spec: EnvSpec) -> Agent:
+    """The agent, wrapped if the entries of the observation have units of their own."""
+    space = spec.observation
+    if not (isinstance(space, Vector) and space.own_units):
+        return build(settings, spec)
+    inner = replace(spec, observation=Vector((-1.0,) * space.size, (1.0,) * space.size))
+    return Normalised(build(settings, inner), spec)
+
+
+def _through(view: View, batch: Transition) -> Transition:
+    return batch._replace(obs=view(batch.obs), next_obs=view(batch.next_obs))

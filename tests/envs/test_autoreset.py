@@ -13,7 +13,8 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 from devote.core import HostEnv
 from devote.core.errors import UserError
 from devote.envs.gymnasium_list import GymnasiumList
-from devote.envs.gymnasium_task import GymnasiumSettings, from_factory, from_vector
+from devote.envs.gymnasium_settings import GymnasiumSettings
+from devote.envs.gymnasium_task import from_factory, from_vector
 
 SETTINGS = GymnasiumSettings(time_limit=100, reports_success=True)
 KEY = jax.random.key(0)

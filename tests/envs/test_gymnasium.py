@@ -18,8 +18,8 @@ from gymnasium.vector import AutoresetMode
 
 from devote.core import Box, Choice, Index
 from devote.core.errors import EnvironmentFailedError, UserError
+from devote.envs.gymnasium_settings import GymnasiumSettings
 from devote.envs.gymnasium_task import (
-    GymnasiumSettings,
     from_env,
     from_factory,
     from_vector,

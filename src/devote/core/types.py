@@ -1,7 +1,7 @@
 """What every room speaks: transitions, the sizes of a task, and the two protocols."""
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
@@ -113,6 +113,7 @@ class Outcome(NamedTuple):
     """The parts of the reward under the names of `EnvSpec.terms`."""
 
 
+@runtime_checkable
 class Env(Protocol):
     """A task in JAX, one instance; loops batch it, limit its time and reset it."""
 
@@ -152,6 +153,7 @@ class HostStep(NamedTuple):
     """False where nothing happened, as in a vector environment that spends a step on a reset."""
 
 
+@runtime_checkable
 class HostEnv(Protocol):
     """A batch of tasks outside JAX; it limits its own time and starts ended episodes again."""
 

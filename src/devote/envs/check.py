@@ -13,7 +13,8 @@ from devote.core.errors import UserError
 from devote.core.types import Choice
 from devote.envs import checks
 from devote.envs.checks import Said, Subject
-from devote.envs.gymnasium_task import GymnasiumSettings, from_vector, name_of, require_env
+from devote.envs.gymnasium_settings import GymnasiumSettings
+from devote.envs.gymnasium_task import from_vector, name_of, require_env
 from devote.envs.gymnasium_vector import autoreset_mode
 from devote.envs.naming import Registered, factory_of
 from devote.envs.trial import try_out

@@ -3,7 +3,6 @@
 import multiprocessing
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import gymnasium
@@ -13,6 +12,7 @@ from devote.core.errors import UserError
 from devote.core.types import EnvSpec, HostEnv
 from devote.envs.coverage_bins import coverage_of
 from devote.envs.gymnasium_list import GymnasiumList, Task
+from devote.envs.gymnasium_settings import GymnasiumSettings
 from devote.envs.gymnasium_vector import GymnasiumVector
 from devote.envs.naming import Factory, Registered, factory_of
 from devote.envs.spaces import Actions, Observations
@@ -24,32 +24,6 @@ CONTEXT = "forkserver"
 
 Source: TypeAlias = gymnasium.Env | VectorEnv | Callable[[], gymnasium.Env]
 SpacesOwner: TypeAlias = gymnasium.Env | VectorEnv
-
-
-@dataclass(frozen=True)
-class GymnasiumSettings:
-    """A task by its Gymnasium id, and what its environment leaves open."""
-
-    id: str = "MountainCarContinuous-v0"
-    """The Gymnasium id."""
-    time_limit: int = 0
-    """Steps after which an episode is cut; 0: the task's own limit, 1,000 where it has none."""
-    normalise: bool = True
-    """Whether agents see every entry of the observation relative to its range."""
-    reports_success: bool = False
-    """Whether info["is_success"] (or "success") says that the task is solved."""
-    workers: bool = False
-    """Whether every environment gets a process of its own."""
-    worker_timeout: float = 60.0
-    """Seconds after which a process that does not answer is given up."""
-    coverage_entries: tuple[int, ...] = ()
-    """Entries of the observation over which coverage is counted; none: no coverage."""
-    coverage_bins: int = 20
-    """Bins along each of these entries."""
-    coverage_low: tuple[float, ...] = field(default=())
-    """Lower bounds of the bins; the observation's own where empty."""
-    coverage_high: tuple[float, ...] = field(default=())
-    """Upper bounds of the bins; the observation's own where empty."""
 
 
 def gymnasium_task(settings: GymnasiumSettings, num_envs: int) -> HostEnv:

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from devote.core.errors import UserError
+from devote.core.errors import EnvironmentFailedError, UserError
 
 EXIT_STOPPED = {"SIGINT": 130, "SIGTERM": 143, "SIGUSR1": 138}
 HELP = ("-h", "--help")
@@ -31,7 +31,7 @@ def main() -> None:
     """Entry point; errors that a user can put right are one message, not a traceback."""
     try:
         sys.exit(dispatch(sys.argv[1:]))
-    except UserError as error:
+    except (UserError, EnvironmentFailedError) as error:
         print(f"devote: {error}", file=sys.stderr)
         sys.exit(2)
 

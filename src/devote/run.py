@@ -2,15 +2,17 @@
 
 import math
 from dataclasses import asdict, dataclass, fields, is_dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from devote.core.errors import UserError
 from devote.loops.fused import FusedLoop
+from devote.loops.host_program import HostProgram
 from devote.loops.program import FusedProgram, Program
 from devote.loops.settings import LoopSettings
 from devote.loops.train import Plan
-from devote.registry import AGENTS, ENVS, AgentSettings, EnvSettings
+from devote.registry import AGENTS, ENVS, HOST_ENVS, AgentSettings, EnvSettings
 
 
 @dataclass(frozen=True)
@@ -38,9 +40,13 @@ class Run:
         """The run's environment, agent and loop, for all its seeds."""
         check(self)
         seeds = tuple(range(self.seed, self.seed + self.seeds))
-        env = ENVS[self.env_name](self.env)
-        agent = AGENTS[self.agent_name].build(self.agent, env.spec)
-        return FusedProgram(FusedLoop(agent, env, self.loop), seeds)
+        learner = partial(AGENTS[self.agent_name].build, self.agent)
+        if self.env_name in ENVS:
+            env = ENVS[self.env_name](self.env)
+            return FusedProgram(FusedLoop(learner(env.spec), env, self.loop), seeds)
+        make = partial(HOST_ENVS[self.env_name], self.env)
+        envs = tuple(make(self.loop.num_envs) for _ in seeds)
+        return HostProgram(learner(envs[0].spec), envs, make, self.loop, seeds)
 
     def difference(self, other: "Run") -> dict[str, tuple[Any, Any]]:
         """Fields in which two runs differ: name to (this value, the other's)."""
@@ -83,6 +89,18 @@ POSITIVE = {
     "observation_clip",
     "length_scale",
     "input_length",
+    "model_width",
+    "model_depth",
+    "memory_size",
+    "memory_blocks",
+    "code_groups",
+    "code_classes",
+    "sequence_length",
+    "num_guessers",
+    "guesser_width",
+    "guesser_depth",
+    "embedding_size",
+    "intrinsic_weight",
 }
 SHARES = {
     "discount",
@@ -91,6 +109,8 @@ SHARES = {
     "bootstrap_probability",
     "reset_strength",
     "target_entropy_fraction",
+    "uniform_mix",
+    "slow_explorer_polyak",
 }
 SIGNED = {"target_entropy_per_dimension"}
 

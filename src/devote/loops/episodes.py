@@ -55,12 +55,12 @@ def follow(
     done: Bool[Array, "envs"],
     valid: Bool[Array, "envs"] | None = None,
 ) -> tuple[Episodes, Finished]:
-    """Sums after a step, those of ended episodes being set to 0; nothing moves where not valid."""
+    """Sums after a step; those of ended episodes are set to 0, a step not valid adds nothing."""
     longer = episodes.add(outcome)
     if valid is not None:
-        longer, done = where(valid, longer, episodes), done & valid
+        longer = where(valid, longer, episodes)
     begun = jax.tree.map(lambda x: jnp.where(done, jnp.zeros_like(x), x), longer)
-    return begun, ended(longer, done)
+    return begun, ended(longer, done & (longer.length > 0))
 
 
 def ended(episodes: Episodes, done: Bool[Array, "envs"]) -> Finished:

@@ -57,14 +57,13 @@ class FusedLoop:
 
     @property
     def prefill_vector_steps(self) -> int:
-        """Vector steps before the first update, at least the length of a sequence."""
-        enough = -(-self.settings.learning_starts // self.settings.num_envs)
-        return max(enough, self.agent.sequence_length)
+        """Vector steps before the first update."""
+        return self.settings.prefill_vector_steps(self.agent.sequence_length)
 
     @property
     def rounds_per_chunk(self) -> int:
         """Rounds between two rows of metrics."""
-        return max(1, self.settings.log_interval // self.round.steps(self.settings.num_envs))
+        return self.settings.rounds_per_chunk()
 
     def init(self, key: PRNGKeyArray) -> RunState:
         """A run before its first step."""

@@ -20,6 +20,14 @@ SEED_AXES = RunState(None, 0, 0, 0, 0, 0, 0, 0)  # type: ignore[arg-type]
 HASTY = {"xla_backend_optimization_level": 0}
 
 
+class InterruptedChunkError(Exception):
+    """A chunk could not be finished; `state` is sound, and the cause says why."""
+
+    def __init__(self, state: RunState) -> None:
+        super().__init__("a chunk was interrupted")
+        self.state = state
+
+
 class Program(Protocol):
     """A loop made ready for its seeds; with more than one, arrays gain a leading seed axis."""
 

@@ -28,6 +28,18 @@ class LoopSettings:
     """Complete episodes in an evaluation."""
     checkpoint_interval: int = 100_000
     """Environment steps between checkpoints."""
+    overlap: bool = True
+    """On the host, step while learning, with an agent one round old; off: as the compiled loop."""
+    env_timeout: float = 300.0
+    """Seconds that environments on the host may take for one step; 0 waits for ever."""
+
+    def prefill_vector_steps(self, sequence_length: int) -> int:
+        """Vector steps before the first update, at least the length of a sequence."""
+        return max(-(-self.learning_starts // self.num_envs), sequence_length)
+
+    def rounds_per_chunk(self) -> int:
+        """Rounds between two rows of metrics."""
+        return max(1, self.log_interval // Round.of(self).steps(self.num_envs))
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,10 @@ import jax
 import numpy as np
 
 from devote.core import Metrics
+from devote.core.errors import EnvironmentFailedError, UserError
 from devote.loops.fused import RunState
 from devote.loops.memory import require_memory, tree_bytes
-from devote.loops.program import Program
+from devote.loops.program import InterruptedChunkError, Program
 from devote.loops.progress import Reporter
 from devote.loops.run_dir import RunDirectory
 from devote.loops.signals import StopRequest
@@ -97,7 +98,19 @@ class Training:
         self.state = self._call("first steps", self.program.prefill, self.program.init())
 
     def advance(self) -> list[Row]:
-        """One chunk and what is due after it; its row of metrics for every seed."""
+        """One chunk and what is due after it; when environments fail, all before that is saved."""
+        try:
+            return self._advance()
+        except InterruptedChunkError as interruption:
+            self.state, reason = interruption.state, interruption.__cause__
+        except (EnvironmentFailedError, UserError) as error:  # in an evaluation
+            reason = error
+        self.end()
+        self.reporter.say(f"stopped by its environments; step {self.step:,} is in {self.store}")
+        assert reason is not None
+        raise reason
+
+    def _advance(self) -> list[Row]:
         before, start = self.step, time.perf_counter()
         self.state, metrics = self._call("training", self.program.chunk, self.state)
         jax.block_until_ready(self.state.clock)

@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Int, PRNGKeyArray
 
 from devote.core import Choice, EnvSpec, Index, Transition
 from devote.core.errors import UserError
@@ -17,8 +17,9 @@ class Replay:
     """The newest `capacity` transitions of `num_envs` environments.
 
     Rows are vector steps, columns environments, so that adding is one contiguous write and
-    sequences of one environment stay in order. How many rows were ever written is the caller's
-    clock: it is the same for all seeds of a run, which keeps the write a slice under `vmap`.
+    sequences of one environment stay in order. How much was ever written is the caller's clock:
+    one number for all environments and seeds, which keeps the write a slice under `vmap`, or one
+    number for each environment where some of them may have nothing to add.
     """
 
     spec: EnvSpec
@@ -77,8 +78,28 @@ class Replay:
 
         return jax.tree.map(write, storage, step)
 
+    def add_some(
+        self,
+        storage: Transition,
+        written: Int[Array, "envs"],
+        step: Transition,
+        valid: Bool[Array, "envs"],
+    ) -> Transition:
+        """Write the valid part of a vector step, each over the oldest of its environment."""
+        row = jnp.where(valid, written % self.num_rows, self.num_rows)  # the last is dropped
+        env = jnp.arange(self.num_envs)
+
+        def write(ring: Array, new: Array) -> Array:
+            return ring.at[row, env].set(new.astype(ring.dtype), mode="drop", unique_indices=True)
+
+        return jax.tree.map(write, storage, step)
+
     def sample(
-        self, storage: Transition, written: Int[Array, ""], batch_size: int, key: PRNGKeyArray
+        self,
+        storage: Transition,
+        written: Int[Array, ""] | Int[Array, "envs"],
+        batch_size: int,
+        key: PRNGKeyArray,
     ) -> Transition:
         """Runs of consecutive steps, one after another; uniform over all runs, with replacement."""
         length = self.sequence_length
@@ -88,9 +109,10 @@ class Replay:
                 batch_size,
                 "change --batch-size or --sequence-length",
             )
-        starts = (jnp.minimum(written, self.num_rows) - length + 1) * self.num_envs
-        start = jax.random.randint(key, (batch_size // length,), 0, starts)
-        index = start if length == 1 else self._runs(start, written)
+        row, env = self._starts(written, batch_size // length, key)
+        if length > 1:
+            row, env = self._runs(row, env, written)
+        index = row * self.num_envs + env
 
         def read(ring: Array) -> Array:
             return ring.reshape(-1, *ring.shape[2:])[index]
@@ -100,10 +122,30 @@ class Replay:
             action=batch.action.astype(jnp.float32), discount=batch.discount.astype(jnp.float32)
         )
 
+    def _starts(
+        self, written: Int[Array, "*envs"], number: int, key: PRNGKeyArray
+    ) -> tuple[Int[Array, "runs"], Int[Array, "runs"]]:
+        """Rows, counted from the oldest, and columns in which runs begin."""
+        runs = jnp.maximum(jnp.minimum(written, self.num_rows) - self.sequence_length + 1, 0)
+        if runs.ndim == 0:
+            return jnp.divmod(
+                jax.random.randint(key, (number,), 0, runs * self.num_envs), self.num_envs
+            )
+        # The rows that every environment has, in the order above, then what some have more.
+        common = runs.min()
+        further = jnp.cumsum(runs - common)
+        drawn = jax.random.randint(key, (number,), 0, common * self.num_envs + further[-1])
+        row, env = jnp.divmod(drawn, self.num_envs)
+        beyond = drawn - common * self.num_envs
+        owner = jnp.searchsorted(further, beyond, side="right", method="compare_all")
+        owned = common + beyond - (further - (runs - common))[owner]
+        even = beyond < 0
+        return jnp.where(even, row, owned), jnp.where(even, env, owner)
+
     def _runs(
-        self, start: Int[Array, "runs"], written: Int[Array, ""]
-    ) -> Int[Array, "runs*length"]:
-        """Places of the steps of runs whose start counts from the oldest step that is stored."""
-        oldest = jnp.maximum(written - self.num_rows, 0) % self.num_rows * self.num_envs
-        steps = jnp.arange(self.sequence_length) * self.num_envs
-        return ((oldest + start[:, None] + steps) % (self.num_rows * self.num_envs)).reshape(-1)
+        self, row: Int[Array, "runs"], env: Int[Array, "runs"], written: Int[Array, "*envs"]
+    ) -> tuple[Int[Array, "runs*length"], Int[Array, "runs*length"]]:
+        """Places of all steps of runs that begin in the given rows, counted from the oldest."""
+        oldest = jnp.broadcast_to(jnp.maximum(written - self.num_rows, 0), (self.num_envs,))[env]
+        rows = (oldest + row)[:, None] + jnp.arange(self.sequence_length)
+        return (rows % self.num_rows).reshape(-1), jnp.repeat(env, self.sequence_length)

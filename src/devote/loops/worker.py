@@ -1,0 +1,105 @@
+"""A thread of its own for environments, so that learning goes on beside them and hangs are seen."""
+
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Generic, TypeVar
+
+from devote.core.errors import EnvironmentFailedError
+
+T = TypeVar("T")
+GLANCE = 0.5  # seconds between two looks at a thread that keeps us waiting
+
+
+class Task(Generic[T]):
+    """A call under way in a worker."""
+
+    def __init__(self, call: Callable[[], T]) -> None:
+        self.call = call
+        self.done = threading.Event()
+        self.value: T
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        """Make the call and keep what came of it."""
+        try:
+            self.value = self.call()
+        except BaseException as error:  # handed to whoever waits for the result
+            self.error = error
+        finally:
+            self.done.set()
+
+
+class Worker:
+    """Makes one call after another in one thread; it never keeps the process from ending."""
+
+    def __init__(self, timeout: float) -> None:
+        self.timeout = timeout  # 0 waits for ever
+        self.lost = False  # whether the thread hangs and was given up
+        self._asked: tuple[float, str, str, object] | None = None
+        self._tasks: list[Task[Any]] = []
+        self._wake = threading.Semaphore(0)
+        self._thread = threading.Thread(target=self._work, daemon=True, name="environments")
+        self._thread.start()
+
+    def submit(self, call: Callable[[], T]) -> Task[T]:
+        """Begin a call."""
+        task = Task(call)
+        self._tasks.append(task)
+        self._wake.release()
+        return task
+
+    def wait(self, task: Task[T]) -> T:
+        """What the call gave; its own error; or an error that shows where it hangs."""
+        while not task.done.wait(self._patience()):
+            self._require_life()
+        if task.error is not None:
+            raise task.error
+        return task.value
+
+    def run(self, call: Callable[[], T]) -> T:
+        """Make a call and wait for it."""
+        return self.wait(self.submit(call))
+
+    @contextmanager
+    def asking(self, which: str, when: str, action: object) -> Iterator[None]:
+        """Marks, within a call, the time that is the environment's own."""
+        self._asked = (time.monotonic(), which, when, action)
+        try:
+            yield
+        finally:
+            self._asked = None
+
+    def close(self) -> None:
+        """End the thread once its calls are done."""
+        self._tasks.append(Task(_leave))
+        self._wake.release()
+
+    def _work(self) -> None:
+        while True:
+            self._wake.acquire()
+            task = self._tasks.pop(0)
+            if task.call is _leave:
+                return
+            task.run()
+
+    def _patience(self) -> float | None:
+        return min(GLANCE, self.timeout / 4) if self.timeout > 0 else GLANCE
+
+    def _require_life(self) -> None:
+        asked = self._asked
+        if asked is None or self.timeout <= 0 or time.monotonic() - asked[0] < self.timeout:
+            return
+        self.lost = True
+        _, which, when, action = asked
+        frame = sys._current_frames().get(self._thread.ident or 0)
+        stack = "".join(traceback.format_stack(frame)) if frame else ""
+        words = f"nothing for {self.timeout:g} s (--env-timeout); it is at\n{stack}"
+        raise EnvironmentFailedError.of(which, when, action, words)
+
+
+def _leave() -> None:
+    """Stands for the end of the work."""

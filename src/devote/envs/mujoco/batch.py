@@ -82,26 +82,27 @@ class MujocoEnv:
 
     def step(self, action: np.ndarray, key: PRNGKeyArray | np.ndarray | None) -> HostStep:
         """One decision in every world; ended episodes start again at once, or without key stay."""
-        limited = np.clip(np.asarray(action, np.float64), -1.0, 1.0)
-        judged = self.task.act(self.physics, limited)
+        judged = self.task.act(self.physics, np.clip(np.asarray(action, np.float64), -1.0, 1.0))
         self._elapsed += 1
+        next_obs = self._observe()
         # MuJoCo puts a world that has blown up back to its default state and time.
         sound = self.physics.time > (self._elapsed - 0.5) * self.task.step_time
-        next_obs = np.where(sound[:, None], self._observe(), self._seen)
-        terminated = judged.terminated & sound
-        truncated = ~sound | (~terminated & (self._elapsed >= self.spec.episode_length))
-        self._seen = self._after(terminated | truncated, next_obs, key)
+        if not sound.all():
+            judged, next_obs = (
+                _forget(judged, sound),
+                np.where(sound[:, None], next_obs, self._seen),
+            )
+        late = self._elapsed >= self.spec.episode_length
+        truncated = (late & ~judged.terminated) | ~sound
+        self._seen = self._after(judged.terminated | truncated, next_obs, key)
         return HostStep(
             next_obs=next_obs,
             obs=self._seen,
-            reward=np.where(sound, judged.reward, 0.0).astype(np.float32),
-            terminated=terminated,
+            reward=judged.reward.astype(np.float32),
+            terminated=judged.terminated,
             truncated=truncated,
-            success=judged.success & sound,
-            terms={
-                name: np.where(sound, term, 0.0).astype(np.float32)
-                for name, term in judged.terms.items()
-            },
+            success=judged.success,
+            terms={name: term.astype(np.float32) for name, term in judged.terms.items()},
             valid=sound,
         )
 
@@ -146,6 +147,16 @@ class MujocoEnv:
         self.task.start(self.physics, rows, generator(key))
         self.physics.time[rows] = 0.0
         self._elapsed[rows] = 0
+
+
+def _forget(judged: Judgement, sound: np.ndarray) -> Judgement:
+    """Nothing is said of worlds that have blown up."""
+    return Judgement(
+        reward=np.where(sound, judged.reward, 0.0),
+        terminated=judged.terminated & sound,
+        success=judged.success & sound,
+        terms={name: np.where(sound, term, 0.0) for name, term in judged.terms.items()},
+    )
 
 
 def generator(key: PRNGKeyArray | np.ndarray) -> np.random.Generator:

@@ -61,13 +61,10 @@ class Cheetah:
     def act(self, physics: Physics, action: np.ndarray) -> Judgement:
         """Repeat the action, rewarding the speed after every time step."""
         physics.ctrl[:] = action
+        qpos, qvel = physics.trace(self.settings.action_repeat)
         reward = np.zeros(len(action))
         if self.settings.rewards:
-            for _ in range(self.settings.action_repeat):
-                physics.advance(1)
-                reward += np.clip(self.speed(physics.qpos, physics.qvel) / RUN_SPEED, 0.0, 1.0)
-        else:
-            physics.advance(self.settings.action_repeat)
+            reward = self.reward(qpos, qvel).sum(axis=1)
         never = np.zeros(len(action), bool)
         return Judgement(reward, never, never, {})
 
@@ -79,6 +76,10 @@ class Cheetah:
         """Bins of the torso's velocity."""
         return BINS.of(obs[..., VELOCITY])
 
+    def reward(self, qpos: np.ndarray, qvel: np.ndarray) -> np.ndarray:
+        """dm_control's: the share of full speed that is reached."""
+        return np.minimum(np.maximum(self.speed(qpos, qvel) / RUN_SPEED, 0.0), 1.0)
+
     def speed(self, qpos: np.ndarray, qvel: np.ndarray) -> np.ndarray:
         """Forward velocity of the centre of mass.
 
@@ -86,7 +87,7 @@ class Cheetah:
         """
         angle, turning = qpos @ self._turns, qvel @ self._turns
         across = np.cos(angle) * self._levers[:, 1] - np.sin(angle) * self._levers[:, 0]
-        return qvel[:, 0] + np.sum(turning * across, axis=1)
+        return qvel[..., 0] + np.sum(turning * across, axis=-1)
 
 
 def _levers(model: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -59,6 +59,11 @@ class Physics:
         """Step worlds by `steps` time steps under their present controls."""
         self._batch.step(rows, nstep=steps)
 
+    def trace(self, steps: int) -> tuple[np.ndarray, np.ndarray]:
+        """Step every world; positions and velocities after each step, `(worlds, steps, ...)`."""
+        found = self._batch.rollout(steps, record=("qpos", "qvel"))
+        return found["qpos"], found["qvel"]
+
     def restart(self, rows: np.ndarray) -> None:
         """Put worlds into the model's default state."""
         self._batch.reset(rows, stage=engine().mjtStage.mjSTAGE_NONE)

@@ -1,5 +1,6 @@
 """The frame: each cell once, whoever is killed; failures are told and do not stop the others."""
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -7,6 +8,7 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
+from typing import TextIO
 
 import pytest
 from fake import FakeCell
@@ -47,6 +49,43 @@ def test_every_cell_is_made_once_though_the_runner_is_killed_again_and_again(
     # a cell whose worker died between its result and its record keeps the result alone
     assert sum(record is not None for record in records) >= count - kills * 2
     assert all(record["command"] for record in records if record)
+
+
+def hold(path: Path, seconds: float) -> TextIO:
+    """The lock of a cell, when whoever has it lets go."""
+    lock = open(path, "a")  # noqa: SIM115: the caller closes it
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return lock
+        except BlockingIOError:
+            assert time.monotonic() < end, "the worker outlived its runner"
+            time.sleep(0.05)
+
+
+def test_a_worker_does_not_outlive_its_runner(tmp_path: Path) -> None:
+    runner = start(tmp_path, 1, 60.0)
+    while not lines(tmp_path / "starts"):
+        time.sleep(0.02)
+    os.kill(runner.pid, signal.SIGKILL)
+    hold(tmp_path / "work" / "fake0.lock", 20).close()
+    assert not lines(tmp_path / "ends")
+
+
+def test_a_cell_that_another_process_is_at_is_waited_for_and_not_made_again(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "work").mkdir()
+    with hold(tmp_path / "work" / "fake0.lock", 1):
+        runner = start(tmp_path, 1, 0.0)
+        while not (tmp_path / "work" / "fake0.log").exists():
+            time.sleep(0.02)
+        time.sleep(0.3)
+        assert not lines(tmp_path / "starts")
+        FakeCell(tmp_path, 0).result.touch()
+    assert runner.wait(30) == 0
+    assert not lines(tmp_path / "starts")
 
 
 def test_finished_cells_are_left_alone_and_others_get_a_record(tmp_path: Path) -> None:

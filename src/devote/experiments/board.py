@@ -106,4 +106,4 @@ class Board:
 
     def _say(self, text: str) -> None:
         self._last_line = time.monotonic()
-        self.console.print(text, markup=False)
+        self.console.print(text, markup=False, soft_wrap=True)

@@ -104,4 +104,4 @@ def _task(text: str, shared: dict[str, str]) -> Task:
     require_known([env], TASKS, "environment")
     own = dict(parse_change(change) for change in changes)
     name = "_".join([env, *(f"{key}_{value}" for key, value in own.items())])
-    return Task(name, env, tuple((shared | own).items()))
+    return Task(name, env, tuple((shared | own).items()), title=text.replace(",", ", "))

@@ -11,6 +11,7 @@ from statistics import median
 from devote.experiments.cell import Cell
 
 MEASURED = "durations.csv"
+RECORDS = ("cells/*/record.json", "calibration/*/records/*/*.json")
 
 
 class Durations:
@@ -43,14 +44,18 @@ class Durations:
             durations._shipped = {
                 row["kind"]: float(row["seconds"]) for row in csv.DictReader(file)
             }
-        for path in sorted(root.glob("*/*/record.json")):
-            record = json.loads(path.read_text())
-            durations.add(record["kinds"], record["size"], record["seconds"])
+        for pattern in RECORDS:
+            for path in sorted(root.glob(pattern)):
+                record = json.loads(path.read_text())
+                durations.add(record["kinds"], record["size"], record["seconds"])
         return durations
 
-    def table(self) -> dict[str, tuple[float, int]]:
-        """Kind to (seconds per unit, how many cells)."""
-        return {kind: (median(rates), len(rates)) for kind, rates in sorted(self._rates.items())}
+    def as_csv(self) -> str:
+        """What was measured, else what came with the package: kind, seconds per unit, cells."""
+        rows = {kind: (rate, 0) for kind, rate in self._shipped.items()}
+        rows |= {kind: (median(rates), len(rates)) for kind, rates in self._rates.items()}
+        lines = [f"{kind},{rate:.4g},{count}\n" for kind, (rate, count) in sorted(rows.items())]
+        return "kind,seconds,cells\n" + "".join(lines)
 
 
 def expected(cells: Iterable[Cell], durations: Durations, cores: int) -> tuple[float, int]:
@@ -72,3 +77,7 @@ def in_words(seconds: float) -> str:
     if seconds < 5400:
         return f"{seconds / 60:.0f} min"
     return f"{seconds / 3600:.1f} h"
+
+
+if __name__ == "__main__":  # ship what was measured below ./runs
+    Path(__file__).with_name(MEASURED).write_text(Durations.known(Path("runs")).as_csv())

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from devote.figures.style import NAMES, Axes, colour_of, plt
+from devote.figures.style import NAMES, Axes, colour_of, plt, wrapped
 from devote.measure.curves import Curve
 
 COLUMNS = 5  # panels in a row
@@ -55,8 +55,8 @@ def save_panels(path: Path, title: str, note: str, panels: Sequence[Panel]) -> P
         handles.values(),
         handles,
         loc="outside lower center",
-        ncols=6,
-        title=note,
+        ncols=min(6, 2 * columns),
+        title=wrapped(figure, note),
         title_fontsize=7,
     )
     legend.get_title().set(color="0.4", multialignment="center")

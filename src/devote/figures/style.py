@@ -1,5 +1,7 @@
 """One look for all figures."""
 
+from textwrap import fill
+
 import matplotlib
 
 matplotlib.use("Agg")
@@ -56,9 +58,15 @@ def colour_of(agent: str) -> str:
     return matplotlib.colors.to_hex(spare(sum(agent.encode()) % spare.N))
 
 
+def wrapped(figure: Figure, text: str) -> str:
+    """Small print in lines that fit the figure."""
+    width = int(17 * figure.get_figwidth())  # characters of 7 points in an inch
+    return "\n".join(fill(line, width) for line in text.splitlines())
+
+
 def add_note(figure: Figure, text: str) -> None:
     """Scale, preset, budget and seeds, in small print under a figure."""
-    figure.supxlabel(text, fontsize=7, color="0.4")
+    figure.supxlabel(wrapped(figure, text), fontsize=7, color="0.4")
 
 
-__all__ = ["COLOURS", "NAMES", "Axes", "Figure", "add_note", "colour_of", "plt"]
+__all__ = ["COLOURS", "NAMES", "Axes", "Figure", "add_note", "colour_of", "plt", "wrapped"]

@@ -1,0 +1,227 @@
+"""`devote compare`: what it asks for, what it writes, what it says and what it refuses."""
+
+import csv
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from devote import cli
+from devote.core.errors import UserError
+from devote.experiments.adopt import adopt
+from devote.experiments.compare import Compare, command_of, study_of
+from devote.experiments.record import write_record
+from devote.experiments.report import write_report
+from devote.experiments.results import collect, final_value
+from devote.experiments.sentences import sentence
+from devote.experiments.study import Study
+from devote.experiments.training import TrainingCell, changes_of, command
+from devote.loops.metrics_log import MetricsLog
+from devote.presets import PRESETS
+
+WORDS = ["--envs", "deep_sea,size=6", "spiral", "--preset", "smoke", "--seeds", "3"]
+ASKED = Compare(envs=("deep_sea,size=6", "spiral"), preset="smoke", seeds=3)
+
+
+def pretend(cell: TrainingCell, values: Sequence[float], until: int | None = None) -> None:
+    """A finished run directory with a made-up coverage."""
+    cell.folder.mkdir(parents=True)
+    steps = np.linspace(0, until or cell.run.steps, len(values) + 1)[1:].astype(int)
+    columns = ("step", "explore/coverage", "train/n_updates", "time/time_elapsed")
+    log = MetricsLog(cell.folder / "metrics.csv", columns)
+    log.append(
+        [
+            dict(zip(columns, (int(step), value, 1, 2.0), strict=True))
+            for step, value in zip(steps, values, strict=True)
+        ]
+    )
+    write_record(cell, 2.0)
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Study:
+    """A study whose runs are all there, DEVOTE ahead in DeepSea."""
+    study = study_of(replace(ASKED, runs=tmp_path / "runs", seeds=5))
+    for (task, method, seed), cell in study.runs().items():
+        ahead = 0.3 if method == "devote" and task == "deep_sea_size_6" else 0.0
+        pretend(cell, [0.1, 0.3 + 0.01 * seed, 0.5 + 0.01 * seed + ahead])
+    return study
+
+
+def test_every_method_has_the_same_task_schedule_and_budget() -> None:
+    asked = replace(
+        ASKED, agents=("devote", "sac"), steps=500, set=("devote.optimism=2", "polyak=0.3")
+    )
+    runs = study_of(asked).runs()
+    assert len(runs) == 2 * 2 * 3
+    for task in ("deep_sea_size_6", "spiral"):
+        mine = [cell.run for key, cell in runs.items() if key[0] == task]
+        assert len({(run.env, run.loop, run.steps, run.preset) for run in mine}) == 1
+        assert mine[0].steps == 500
+    devote, sac = (runs["deep_sea_size_6", name, 0].run for name in ("devote", "sac"))
+    assert (devote.env.size, devote.agent.optimism) == (6, 2.0)
+    assert devote.agent.sac == sac.agent
+    assert sac.agent.polyak == 0.3
+
+
+def test_a_change_for_one_environment_goes_before_one_for_all() -> None:
+    asked = replace(ASKED, envs=("deep_sea,steps=300", "spiral"), steps=500)
+    assert {run.run.steps for run in study_of(asked).runs().values()} == {300, 500}
+
+
+def test_a_run_s_own_command_gives_the_same_run() -> None:
+    run = next(iter(study_of(replace(ASKED, set=("scale_inputs=true",))).runs().values())).run
+    words = command(run).split()
+    assert words[:2] == ["devote", "train"]
+    assert cli.parse_train(words[2:])[0] == run
+    assert changes_of(run) == {"size": 6, "scale_inputs": True}
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--envs", "spirall"], "did you mean spiral?"),
+        (["--envs", "spiral", "--agents", "devot"], "did you mean devote?"),
+        (["--envs", "spiral", "--preset", "dsk"], "did you mean desk?"),
+        (["--envs", "spiral", "--set", "lenght_scale=1"], "did you mean length_scale?"),
+        (["--envs", "spiral", "--set", "optimiser=adma"], "did you mean adam?"),
+        (["--envs", "spiral", "--set", "discount=2"], "expected discount from 0 to 1"),
+        (["--envs", "spiral", "--set", "num_envs=many"], "an integer for num_envs"),
+        (["--envs", "spiral", "--set", "steps"], "name=value"),
+        (["--envs", "spiral,sizes=3"], "the name of a setting"),
+        (["--envs", "spiral", "--set", "sac.num_envs=4"], "the same for all methods"),
+        (["--envs", "spiral", "--set", "sac.steps=4"], "the same for all methods"),
+        (["--envs", "spiral", "--seeds", "0"], "at least one seed"),
+    ],
+)
+def test_what_cannot_be_run_is_refused_before_anything_is(
+    words: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError) as caught:
+        cli.dispatch(["compare", *words])
+    assert message in str(caught.value)
+    assert not list(tmp_path.iterdir())
+
+
+def test_command_draws_writes_and_says(
+    study: Study, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs, out = str(tmp_path / "runs"), tmp_path / "out"
+    words = [*WORDS[:-1], "5", "--runs", runs, "--out", str(out)]
+    assert cli.dispatch(["compare", *words]) == 0
+    said = capsys.readouterr().out
+    assert "devote is above sac (difference +0.300 [" in said
+    assert "devote and sac cannot be told apart (difference +0.000 [" in said
+    assert (out / "compare.png").stat().st_size > 10_000
+    with open(out / "table.csv") as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["task"], row["method"]) for row in rows][:2] == [
+        ("deep_sea_size_6", "devote"),
+        ("deep_sea_size_6", "sac"),
+    ]
+    assert float(rows[0]["mean"]) == pytest.approx(0.82)
+    assert (rows[0]["seeds"], rows[0]["preset"], rows[0]["steps"]) == ("0 to 4", "smoke", "4000")
+    readme = (out / "README.md").read_text()
+    assert "    devote compare --envs deep_sea,size=6 spiral" in readme
+    assert str(tmp_path) not in readme
+
+
+def test_recorded_runs_stay_when_their_directories_are_gone(study: Study, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    write_report(study, out, "devote compare")
+    table = (out / "table.csv").read_text()
+    empty = replace(study, root=tmp_path / "nowhere")
+    write_report(empty, out, "devote compare")
+    assert (out / "table.csv").read_text() == table
+    assert "20 are not on this disk" in (out / "README.md").read_text()
+    # a run that is here goes before what was recorded
+    cell = empty.runs()["spiral", "sac", 0]
+    pretend(cell, [0.2, 0.9])
+    found = collect(empty, out)
+    assert found.of("spiral", "sac")[0].final == 0.9
+    assert found.elsewhere == 19
+    assert not found.outdated
+    changed = replace(
+        empty, tasks=(replace(empty.tasks[0], changes=(("size", "7"),)), empty.tasks[1])
+    )
+    assert {task for task, _, _ in collect(changed, out).outdated} == {"deep_sea_size_6"}
+
+
+def test_only_as_many_steps_as_asked_for_are_shown(tmp_path: Path) -> None:
+    run = replace(PRESETS["smoke"]("spiral", "sac"), steps=8000)
+    pretend(TrainingCell(run, tmp_path), [0.1, 0.2, 0.3, 0.4])
+    shorter = TrainingCell(replace(run, steps=3000), tmp_path)
+    assert shorter.finished()
+    assert shorter.metrics()["step"].tolist() == [2000, 4000]
+    assert not TrainingCell(replace(run, steps=9000), tmp_path).finished()
+    assert TrainingCell(replace(run, steps=16000), tmp_path).progress() == 0.5
+
+
+def test_a_real_run_is_a_cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cli, "use_compilation_cache", lambda: None)
+    run = replace(PRESETS["smoke"]("deep_sea", "sac"), steps=800)
+    cell = TrainingCell(run, tmp_path)
+    assert cell.make()
+    assert not cell.finished()
+    write_record(cell, 1.0)
+    assert cell.finished()
+    assert cell.progress() == 1.0
+    record = json.loads(cell.record.read_text())
+    assert record["seconds"] == pytest.approx(cell.metrics()["time/time_elapsed"][-1], abs=0.1)
+    typed = tmp_path / "typed"  # as if `devote train --out typed` had made it
+    cell.record.unlink()
+    cell.folder.rename(typed)
+    adopted = adopt(typed, tmp_path)
+    assert adopted == cell
+    assert cell.finished()
+    (typed / "checkpoints").rename(typed / "elsewhere")
+    assert adopt(typed, tmp_path) is None
+
+
+def test_a_run_of_other_settings_in_the_place_of_a_cell_does_not_count(tmp_path: Path) -> None:
+    cell = TrainingCell(PRESETS["smoke"]("spiral", "sac"), tmp_path)
+    pretend(cell, [0.1])
+    assert cell.finished()
+    record = json.loads(cell.record.read_text())
+    record["settings"]["agent"]["discount"] = 0.5
+    cell.record.write_text(json.dumps(record))
+    assert not cell.finished()
+
+
+def test_final_value_of_a_return_is_the_mean_of_the_last_tenth() -> None:
+    steps, values = np.arange(1, 101.0), np.arange(1, 101.0)
+    assert final_value("rollout/ep_rew_mean", steps, values) == pytest.approx(95.0)
+    assert final_value("explore/coverage", steps, values) == 100
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "words"),
+    [
+        ([0.9, 0.8], [0.1, 0.2], "with 2 seeds no interval is possible"),
+        ([0.9], [0.1], "with 1 seed no interval is possible"),
+        ([0.9, 0.8, 0.85], [0.1, 0.2, 0.1], "too few seeds for an order"),
+        ([0.9, 0.8, 0.85, 0.9], [0.1, 0.2, 0.1, 0.3], "a is above b"),
+        ([0.1, 0.2, 0.1, 0.3], [0.9, 0.8, 0.85, 0.9], "a is below b"),
+        ([0.1, 0.9, 0.5, 0.6], [0.2, 0.8, 0.5, 0.7], "a and b cannot be told apart"),
+    ],
+)
+def test_sentences_say_what_the_seeds_allow(
+    mine: list[float], theirs: list[float], words: str
+) -> None:
+    text = sentence("maze", {"a": np.array(mine), "b": np.array(theirs)}, "a")
+    assert words in text
+    claims = ("above", "below", "apart", "too few", "no interval")
+    assert sum(claim in text for claim in claims) == 1
+
+
+def test_recorded_command_is_the_comparison_again() -> None:
+    asked = replace(ASKED, set=("polyak=0.3",), steps=100, out=Path("/x"), runs=Path("/y"))
+    import tyro
+
+    words = command_of(asked).split()[2:]
+    again = tyro.cli(Compare, args=words)
+    assert again == replace(asked, out=None, runs=Path("runs"))

@@ -1,0 +1,119 @@
+"""The catalogue: every label of the paper once, listed and made by command."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from devote import cli
+from devote.core.errors import UserError
+from devote.experiments import coverage
+from devote.experiments.catalogue import ABSENT, FIGURES
+from devote.experiments.durations import Durations, expected, in_words
+from devote.experiments.study import SCALES, Study, Task, by_name
+from devote.experiments.training import TrainingCell
+from devote.presets import PRESETS
+
+PAPER = {
+    "fig:",
+    "fig:gp-calibration",
+    "fig:value_est_cartpole",
+    "fig:plasticity",
+    "fig:main_coverage",
+    "fig:ablation_components_coverage",
+    "fig:main_normalized_return",
+    "tab:base_hyperparams",
+    "tab:app-prior-lengthscales",
+    "tab:app-cartpole-anchors",
+    "tab:app-cheetah-anchors",
+    "fig:environments",
+    "fig:prior-comparison",
+    "tab:calibration_main",
+    "fig:app-cartpole-slices",
+    "fig:app-cheetah-calibration",
+    "fig:app-plasticity-snapshots",
+    "fig:length_scales_devote",
+    "fig:app-control-coverage",
+}
+
+
+def test_every_label_of_the_paper_is_made_or_said_to_be_absent() -> None:
+    ours = [label for label in FIGURES if ":" in label]
+    absent = [entry.label for entry in ABSENT]
+    assert sorted(ours + absent) == sorted(PAPER)
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("label", FIGURES)
+def test_every_figure_is_a_value_with_different_cells(
+    label: str, scale: str, tmp_path: Path
+) -> None:
+    figure = FIGURES[label](scale, tmp_path)
+    identities = [cell.identity for cell in figure.cells()]
+    assert len(set(identities)) == len(identities)
+    assert (figure.label, figure.scale) == (label, scale)
+    assert not list(tmp_path.iterdir())
+
+
+def test_figures_share_the_runs_they_have_in_common(tmp_path: Path) -> None:
+    main, ablation = (
+        {cell.identity for cell in build("desk", tmp_path).cells()}
+        for build in (coverage.main_coverage, coverage.ablation_coverage)
+    )
+    assert len(main & ablation) >= 5 * 4  # DEVOTE on every task
+
+
+def test_what_the_library_lacks_is_named_and_the_rest_is_run() -> None:
+    tasks = (coverage.DEEP_SEA_20, Task("moon", "moon"))
+    study = Study("x", "x", SCALES["smoke"], tasks, by_name("sac", "oracle"))
+    assert study.missing() == ("task moon", "agent oracle")
+    assert {key[:2] for key in study.runs()} == {("deep_sea_20", "sac")}
+
+
+def test_a_misspelt_change_of_a_committed_task_is_refused() -> None:
+    tasks = (Task("sea", "deep_sea", (("sise", "20"),)),)
+    with pytest.raises(UserError, match="did you mean size"):
+        Study("x", "x", SCALES["smoke"], tasks, by_name("sac")).runs()
+
+
+def test_listing_says_what_is_done_and_how_long_the_rest_takes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.dispatch(["figures", "--scale", "smoke", "--runs", str(tmp_path)]) == 0
+    listed = capsys.readouterr().out
+    assert all(label in listed for label in PAPER)
+    assert "scale smoke" in listed
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["fig:main_coverge"], "did you mean fig:main_coverage?"),
+        (["fig:plasticity"], "see: devote figures"),
+        (["exploration", "--only", "spirall"], "spiral_step_2"),
+    ],
+)
+def test_unknown_figures_and_parts_are_refused(
+    words: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError) as caught:
+        cli.dispatch(["figure", *words])
+    assert message in str(caught.value)
+    assert not list(tmp_path.iterdir())
+
+
+def test_time_is_told_by_the_closest_kind() -> None:
+    run = PRESETS["desk"]("deep_sea", "devote")
+    cell = TrainingCell(replace(run, steps=10_000))
+    small = TrainingCell(replace(run, env=replace(run.env, size=20), steps=10_000))
+    durations = Durations()
+    assert durations.seconds(cell) is None
+    assert expected([cell, small], durations, 2) == (0.0, 2)
+    durations.add(small.kinds, small.size, 50.0)
+    assert durations.seconds(replace(cell, run=replace(cell.run, steps=20_000))) == 100.0
+    durations.add(["deep_sea devote desk"], 10.0, 70.0)
+    assert durations.seconds(small) == 50.0
+    assert durations.seconds(cell) == 60.0
+    assert expected([cell, small], durations, 2) == (55.0, 0)
+    assert [in_words(s) for s in (8, 600, 9000)] == ["8 s", "10 min", "2.5 h"]

@@ -43,6 +43,11 @@ def test_every_label_of_the_paper_is_made_or_said_to_be_absent() -> None:
     assert sorted(ours + absent) == sorted(PAPER)
 
 
+def test_the_page_about_studies_names_them_all() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "studies.md").read_text()
+    assert all(f"| `{label}`" in page for label in PAPER | set(FIGURES))
+
+
 @pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize("label", FIGURES)
 def test_every_figure_is_a_value_with_different_cells(
@@ -112,7 +117,7 @@ def test_time_is_told_by_the_closest_kind() -> None:
     assert expected([cell, small], durations, 2) == (0.0, 2)
     durations.add(small.kinds, small.size, 50.0)
     assert durations.seconds(replace(cell, run=replace(cell.run, steps=20_000))) == 100.0
-    durations.add(["deep_sea devote desk"], 10.0, 70.0)
+    durations.add(["deep_sea devote desk"], small.size, 70.0)
     assert durations.seconds(small) == 50.0
     assert durations.seconds(cell) == 60.0
     assert expected([cell, small], durations, 2) == (55.0, 0)

@@ -53,7 +53,7 @@ def test_every_cell_is_made_once_though_the_runner_is_killed_again_and_again(
 
 def hold(path: Path, seconds: float) -> TextIO:
     """The lock of a cell, when whoever has it lets go."""
-    lock = open(path, "a")  # noqa: SIM115: the caller closes it
+    lock = open(path, "a")  # noqa: SIM115
     end = time.monotonic() + seconds
     while True:
         try:

@@ -19,7 +19,7 @@ class Durations:
 
     def __init__(self) -> None:
         self._rates: dict[str, list[float]] = defaultdict(list)
-        self._shipped: dict[str, float] = {}
+        self._shipped: dict[str, tuple[float, int]] = {}
 
     def add(self, kinds: Iterable[str], size: float, seconds: float) -> None:
         """A finished cell."""
@@ -33,7 +33,7 @@ class Durations:
             if kind in self._rates:
                 return median(self._rates[kind]) * cell.size
             if kind in self._shipped:
-                return self._shipped[kind] * cell.size
+                return self._shipped[kind][0] * cell.size
         return None
 
     @classmethod
@@ -42,7 +42,8 @@ class Durations:
         durations = cls()
         with files("devote.experiments").joinpath(MEASURED).open() as file:
             durations._shipped = {
-                row["kind"]: float(row["seconds"]) for row in csv.DictReader(file)
+                row["kind"]: (float(row["seconds"]), int(row["cells"]))
+                for row in csv.DictReader(file)
             }
         for pattern in RECORDS:
             for path in sorted(root.glob(pattern)):
@@ -52,8 +53,9 @@ class Durations:
 
     def as_csv(self) -> str:
         """What was measured, else what came with the package: kind, seconds per unit, cells."""
-        rows = {kind: (rate, 0) for kind, rate in self._shipped.items()}
-        rows |= {kind: (median(rates), len(rates)) for kind, rates in self._rates.items()}
+        rows = self._shipped | {
+            kind: (median(rates), len(rates)) for kind, rates in self._rates.items()
+        }
         lines = [f"{kind},{rate:.4g},{count}\n" for kind, (rate, count) in sorted(rows.items())]
         return "kind,seconds,cells\n" + "".join(lines)
 

@@ -63,8 +63,8 @@ class TrainingCell:
 
     @property
     def size(self) -> float:
-        """Thousands of environment steps."""
-        return self.run.steps / 1000
+        """Thousands of gradient updates, which take most of the time."""
+        return self.run.steps * self.run.loop.updates_per_step / 1000
 
     def finished(self) -> bool:
         """Whether these settings were run for at least so many steps."""

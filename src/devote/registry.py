@@ -7,14 +7,16 @@ from typing import Any
 from devote.agents import ablations
 from devote.agents.devote import Devote, DevoteSettings
 from devote.agents.joint_td import JointTd
+from devote.agents.normalised import normalised
 from devote.agents.rnd import rnd
 from devote.agents.rnd_classic import RndClassic, RndClassicSettings, rnd_classic
 from devote.agents.sac import Sac, SacSettings
 from devote.agents.thompson import Thompson, ThompsonSettings, thompson
 from devote.core import Agent, Env, EnvSpec, HostEnv
 from devote.envs import DeepSea, DeepSeaSettings, PointMaze, PointMazeSettings
+from devote.envs.gymnasium_settings import GymnasiumSettings
 
-EnvSettings = DeepSeaSettings | PointMazeSettings
+EnvSettings = DeepSeaSettings | PointMazeSettings | GymnasiumSettings
 AgentSettings = SacSettings | DevoteSettings | RndClassicSettings | ThompsonSettings
 
 
@@ -33,7 +35,14 @@ ENVS: dict[str, Callable[[Any], Env]] = {
 }
 """How a task in JAX is built from its settings, which presets give."""
 
-HOST_ENVS: dict[str, Callable[[Any, int], HostEnv]] = {}
+
+def _gymnasium(settings: GymnasiumSettings, num_envs: int) -> HostEnv:
+    from devote.envs.gymnasium_task import gymnasium_task
+
+    return gymnasium_task(settings, num_envs)
+
+
+HOST_ENVS: dict[str, Callable[[Any, int], HostEnv]] = {"gymnasium": _gymnasium}
 """How a batch of tasks on the host is built from its settings and its size."""
 
 TASKS = (*ENVS, *HOST_ENVS)
@@ -52,3 +61,8 @@ AGENTS = {
     "devote-no-tud": AgentEntry(ablations.no_tud, JointTd),
     "devote-no-tud-ucb": AgentEntry(ablations.no_tud_ucb, JointTd),
 }
+
+
+def build_agent(name: str, settings: AgentSettings, spec: EnvSpec) -> Agent:
+    """The named agent for a task, normalising where observations have units of their own."""
+    return normalised(AGENTS[name].build, settings, spec)

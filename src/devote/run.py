@@ -12,7 +12,7 @@ from devote.loops.host_program import HostProgram
 from devote.loops.program import FusedProgram, Program
 from devote.loops.settings import LoopSettings
 from devote.loops.train import Plan
-from devote.registry import AGENTS, ENVS, HOST_ENVS, AgentSettings, EnvSettings
+from devote.registry import ENVS, HOST_ENVS, AgentSettings, EnvSettings, build_agent
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Run:
         """The run's environment, agent and loop, for all its seeds."""
         check(self)
         seeds = tuple(range(self.seed, self.seed + self.seeds))
-        learner = partial(AGENTS[self.agent_name].build, self.agent)
+        learner = partial(build_agent, self.agent_name, self.agent)
         if self.env_name in ENVS:
             env = ENVS[self.env_name](self.env)
             return FusedProgram(FusedLoop(learner(env.spec), env, self.loop), seeds)
@@ -73,6 +73,8 @@ POSITIVE = {
     "log_interval",
     "eval_episodes",
     "checkpoint_interval",
+    "coverage_bins",
+    "worker_timeout",
     "critic_width",
     "critic_depth",
     "actor_width",
@@ -118,7 +120,7 @@ SIGNED = {"target_entropy_per_dimension"}
 def check(run: Run) -> None:
     """Refuse numbers outside their range before anything is built."""
     for name, value in flat(run).items():
-        if isinstance(value, bool | str) or name in SIGNED:
+        if isinstance(value, bool | str | tuple) or name in SIGNED:
             continue
         if name in POSITIVE:
             fits, expected = value > 0, "above 0"

@@ -58,6 +58,20 @@ class Observations:
         parts = [_flat(leaf, _part(obs, path, leaf, count)) for path, leaf in self.leaves]
         return np.concatenate(parts, axis=1, dtype=np.float32, casting="unsafe")
 
+    def batch_of(self, obs: Any) -> int | None:
+        """How many observations these are; None for a single one without a batch axis."""
+        path, leaf = self.leaves[0]
+        part = obs
+        for key in path:
+            part = part[key]
+        shape, own = np.shape(part), leaf.shape or ()
+        if shape == own:
+            return None
+        if shape[1:] == own and len(shape) == len(own) + 1:
+            return shape[0]
+        fix = "give one observation of that shape, or a batch of them along a first axis"
+        raise UserError(f"{name_of(path)} of shape {own}", f"shape {shape}", fix)
+
     def flatten_one(self, obs: Any) -> np.ndarray:
         """One observation, without a batch axis."""
         return self.flatten(_batched(obs), 1)[0]

@@ -5,6 +5,7 @@ from dataclasses import replace
 from devote.agents.devote import DevoteSettings
 from devote.agents.sac import SacSettings
 from devote.envs import DeepSeaSettings, spiral, u_maze
+from devote.envs.gymnasium_settings import GymnasiumSettings
 from devote.loops.settings import LoopSettings
 from devote.presets.recipe import Recipe
 
@@ -83,6 +84,44 @@ DEEP_SEA_LOOP = LoopSettings(
     checkpoint_interval=40_000,
 )
 
+# For tasks that nobody has tuned: units of half the range of an entry, rewards of any size.
+ANY = DevoteSettings(
+    sac=SacSettings(
+        discount=0.99,
+        polyak=0.05,
+        critic_width=64,
+        critic_depth=2,
+        actor_width=64,
+        actor_depth=2,
+        learning_rate=1e-3,
+        critic_weight_decay=0.0,
+        initial_temperature=0.01,
+        target_entropy_fraction=0.3,
+        input_features=64,
+        input_length=1.0,
+    ),
+    num_indices=4,
+    num_features=256,
+    relu_bias=True,
+    length_scale=0.25,
+    readout="normal",
+    prior_sees_action=False,
+    corrector_rate=1e-3,
+    reset_target=True,
+)
+ANY_LOOP = LoopSettings(
+    num_envs=8,
+    updates_per_step=0.125,
+    batch_size=256,
+    replay_capacity=1_000_000,
+    learning_starts=1_000,
+    reset_interval=16_000,
+    log_interval=2_000,
+    eval_interval=20_000,
+    eval_episodes=8,
+    checkpoint_interval=20_000,
+)
+
 RECIPES = {
     "spiral": Recipe(
         replace(spiral(), step_size=2.0, episode_length=250), MAZE, MAZE_LOOP, 960_000
@@ -92,4 +131,5 @@ RECIPES = {
         replace(u_maze(), step_size=0.5, episode_length=500), MAZE, MAZE_LOOP, 640_000
     ),
     "deep_sea": Recipe(DeepSeaSettings(), DEEP_SEA, DEEP_SEA_LOOP, 320_000),
+    "gymnasium": Recipe(GymnasiumSettings(), ANY, ANY_LOOP, 100_000),
 }

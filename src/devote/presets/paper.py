@@ -2,6 +2,7 @@
 
 from devote.agents.devote import DevoteSettings
 from devote.envs import DeepSeaSettings, spiral, u_maze
+from devote.envs.gymnasium_settings import GymnasiumSettings
 from devote.loops.settings import LoopSettings
 from devote.presets.recipe import Own, Recipe
 
@@ -18,4 +19,6 @@ RECIPES = {
         u_maze(), DevoteSettings(), LoopSettings(num_envs=16, reset_interval=50_000), 4_000_000
     ),
     "deep_sea": Recipe(DeepSeaSettings(), DevoteSettings(), LoopSettings(num_envs=1), 500_000),
+    # no task of the paper's: its agent, and observations relative to their range
+    "gymnasium": Recipe(GymnasiumSettings(), DevoteSettings(), LoopSettings(num_envs=8), 1_000_000),
 }

@@ -1,0 +1,248 @@
+"""The Python face: `Devote(env).learn(steps).predict(obs)`."""
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import asdict, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from devote import model_file
+from devote.cli import use_compilation_cache
+from devote.core import Agent, Env, EnvSpec, HostEnv
+from devote.core.errors import UserError
+from devote.envs.spaces import Actions, Observations
+from devote.given import Given, given, spaces_seen
+from devote.loops.program import Program
+from devote.loops.progress import Reporter
+from devote.loops.run_dir import RunDirectory
+from devote.loops.signals import StopRequest
+from devote.loops.store import DirectoryStore, Nowhere, Row, Store
+from devote.loops.train import Training
+from devote.model_file import Described
+from devote.play import evaluate
+from devote.presets import PRESETS
+from devote.registry import build_agent
+from devote.run import Run, check
+from devote.values import with_values
+
+Callback = Callable[[Row], bool | None]
+"""Told the metrics of every chunk; False ends the learning."""
+
+
+class Model:
+    """An agent with its environment: learns, predicts, evaluates, is saved and loaded.
+
+    `env` is a task of ours ("spiral"), a Gymnasium id, environment, factory or vector environment.
+    Any setting of the task, the agent or the schedule can be given by its name. With `directory`
+    everything is kept there, and the same lines go on where they stopped.
+    """
+
+    agent_name: ClassVar[str]
+
+    def __init__(
+        self,
+        env: Any,
+        seed: int = 0,
+        preset: str = "desk",
+        directory: str | Path | None = None,
+        **settings: Any,
+    ) -> None:
+        if preset not in PRESETS:
+            raise UserError(f"a preset among {', '.join(PRESETS)}", repr(preset), "choose one")
+        source = given(env)
+        base = PRESETS[preset](source.recipe, self.agent_name)
+        run = with_values(replace(source.adapted(base), seed=seed), settings)
+        check(run)
+        self._set(run, source, None if directory is None else Path(directory))
+
+    def _set(self, run: Run, source: Given | None, directory: Path | None) -> None:
+        if jax.config.jax_compilation_cache_dir is None:  # type: ignore[attr-defined]
+            use_compilation_cache()
+        self.run, self.source, self.directory = run, source, directory
+        self._asked, self._draws = 0, 0
+        self._training: Training | None = None
+        self._learned: Any = None
+
+    @cached_property
+    def env(self) -> Env | HostEnv:
+        """The environments, built when they are first needed."""
+        return self._source().build(self.run, self.run.loop.num_envs)
+
+    @cached_property
+    def task(self) -> Described:
+        """What the agent knows of its task, as a saved model tells it."""
+        seen, done = spaces_seen(self.env)
+        return Described(self._source().recipe, self.run, self.env.spec, seen, done, step=0)
+
+    @cached_property
+    def agent(self) -> Agent:
+        """The learner as pure functions."""
+        return build_agent(self.run.agent_name, self.run.agent, self.task.spec)
+
+    @cached_property
+    def program(self) -> Program:
+        """The loop around agent and environments."""
+        return self._source().program(self.run, self.env, self.agent)
+
+    def _source(self) -> Given:
+        if self.source is None:
+            fix = f"give one: {type(self).__name__}.load(path, env=...)"
+            raise UserError("an environment", "a model that was loaded without one", fix)
+        return self.source
+
+    @property
+    def steps(self) -> int:
+        """Environment steps taken so far."""
+        return self.task.step if self._training is None else self._training.step
+
+    def learn(
+        self, steps: int, progress_bar: bool = True, callback: Callback | None = None
+    ) -> Self:
+        """Learn for so many more environment steps, in whole chunks of `log_interval`."""
+        self._asked += steps
+        reporter = Reporter(self._asked, silent=not progress_bar)
+        owner = nullcontext() if self.directory is None else RunDirectory(self.directory)
+        with owner, StopRequest() as stop:
+            training = self._begun(reporter)
+            goes_on = True
+            with reporter.running(training.step):
+                while goes_on and training.step < self._asked and not stop.requested:
+                    [row] = training.advance()
+                    goes_on = callback is None or callback(row) is not False
+            training.end()
+        if training.step < self._asked:
+            self._asked = training.step
+        if stop.requested:
+            raise KeyboardInterrupt(stop.signal_name)
+        return self
+
+    def _begun(self, reporter: Reporter) -> Training:
+        """The training, started or continued the first time."""
+        if self._training is None:
+            store: Store = Nowhere()
+            if self.directory is not None:
+                store = DirectoryStore(self.directory, asdict(self.run))
+            training = Training(self.program, reporter, store)
+            training.begin()
+            if self._learned is not None:
+                training.state = training.state._replace(agent=self._learned)
+                self._learned = None
+            self._training = training
+        self._training.reporter = reporter
+        return self._training
+
+    @property
+    def state(self) -> Any:
+        """All that the agent has learned, as one pytree."""
+        if self._training is not None:
+            return self._training.state.agent
+        if self._learned is None:
+            self._learned = jax.jit(self.agent.init)(jax.random.key(self.run.seed))
+        return self._learned
+
+    def predict(
+        self, obs: Any, deterministic: bool | None = None, explore: bool = False
+    ) -> np.ndarray:
+        """Actions in the environment's own format, for one observation or a batch of them.
+
+        By default the exploitation actor's best guess; with `explore` a draw from the behaviour
+        that makes the data, which is never deterministic.
+        """
+        if deterministic is not None and deterministic == explore:
+            raise UserError(
+                "deterministic exploitation, or exploration by drawing",
+                f"deterministic={deterministic} and explore={explore}",
+                "leave deterministic away",
+            )
+        flat, single = self._heard(obs)
+        if explore:
+            self._draws += 1
+            key = jax.random.fold_in(jax.random.key(self.run.seed), self._draws)
+            action = self._explore(self.state, flat, key)
+        else:
+            action = self._exploit(self.state, flat)
+        said = Actions(self.task.action).to_env(np.asarray(action))
+        return said[0] if single else said
+
+    @cached_property
+    def _exploit(self) -> Callable[..., Any]:
+        return jax.jit(self.agent.greedy)
+
+    @cached_property
+    def _explore(self) -> Callable[..., Any]:
+        def act(state: Any, obs: Any, key: Any) -> Any:
+            memory, first = self.agent.remember(len(obs)), jnp.ones(len(obs), bool)
+            return self.agent.act(state, memory, obs, first, key)[0]
+
+        return jax.jit(act)
+
+    def _heard(self, obs: Any) -> tuple[np.ndarray, bool]:
+        """Observations as the agent takes them, and whether there was a single one."""
+        layout = Observations(self.task.observation)
+        count = layout.batch_of(obs)
+        if count is None:
+            return layout.flatten_one(obs)[None], True
+        return layout.flatten(obs, count), False
+
+    def evaluate(self, episodes: int = 10) -> dict[str, float]:
+        """Complete episodes of the exploitation actor, in fresh environments where possible."""
+        only = self._source().fixed is not None
+        env = self.env if only else self._source().build(self.run, min(episodes, 16))
+        found = evaluate(self.agent, env, self.state, self._exploit, episodes, self.run.seed)
+        if only and self._training is not None:
+            # the episodes that were under way are gone
+            self._training.state, _ = self.program.resume(self._training.state)
+        return found
+
+    def save(self, path: str | Path) -> None:
+        """Write the agent as safetensors and a table that says what it is."""
+        described = replace(self.task, step=self.steps)
+        model_file.write(Path(path), described, self.state)
+
+    @classmethod
+    def load(cls, path: str | Path, env: Any = None) -> Self:
+        """Read an agent back; without `env`, the environment that it names itself is used."""
+        described = model_file.describe(Path(path))
+        if described.run.agent_name != cls.agent_name:
+            fix = f"load it with the class of {described.run.agent_name}"
+            raise UserError(f"a model of {cls.agent_name}", described.run.agent_name, fix)
+        source = given(env) if env is not None else described.source()
+        model = cls.__new__(cls)
+        model._set(described.run, source, None)
+        if env is not None:
+            _require_alike(described, model.env.spec)
+        model.task = described
+        shape = jax.eval_shape(model.agent.init, jax.random.key(0))
+        model._learned = model_file.read(Path(path), shape)
+        return model
+
+    def close(self) -> None:
+        """Let the environments go."""
+        self.program.close()
+
+
+class Devote(Model):
+    """DEVOTE: optimistic exploration with deep epistemic value functions."""
+
+    agent_name = "devote"
+
+
+class Sac(Model):
+    """Soft actor-critic, the backbone and the baseline."""
+
+    agent_name = "sac"
+
+
+def _require_alike(described: Described, spec: EnvSpec) -> None:
+    """Refuse an environment that the saved agent does not fit."""
+    for name, saved, found in (
+        ("observations", described.spec.observation, spec.observation),
+        ("actions", described.spec.action, spec.action),
+    ):
+        if saved != found:
+            raise UserError(f"{name} {saved}", found, "give the environment it was trained in")

@@ -1,0 +1,138 @@
+"""A trained agent as a directory: a table that describes it, and its arrays; nothing in it runs."""
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from gymnasium import spaces
+
+from devote.core import EnvSpec, Vector
+from devote.core.errors import UserError
+from devote.envs import space_table
+from devote.envs.gymnasium_settings import GymnasiumSettings
+from devote.envs.spaces import Actions, Observations
+from devote.given import Given, given
+from devote.loops import checkpoint
+from devote.loops.durable import atomic_write_text
+from devote.loops.manifest import Json
+from devote.presets import PRESETS
+from devote.registry import AGENTS, TASKS
+from devote.run import Run
+from devote.values import fit, from_table
+
+TABLE, ARRAYS = "model.json", "arrays"
+SCHEMA = 1
+NAMES = {"schema", "recipe", "agent", "preset", "settings", "task", "step"}
+TASK = {"name", "episode_length", "own_units", "terms", "says_success", "observation", "action"}
+
+
+@dataclass(frozen=True)
+class Described:
+    """What a model says of itself."""
+
+    recipe: str
+    run: Run
+    spec: EnvSpec
+    observation: spaces.Space
+    action: spaces.Space
+    step: int
+
+    def source(self) -> Given | None:
+        """The task by the name that the model has for it; None where it has none."""
+        env = self.run.env
+        name = env.id if isinstance(env, GymnasiumSettings) else self.recipe
+        return given(name) if name else None
+
+
+def write(path: Path, described: Described, agent_state: Any) -> None:
+    """Save an agent; the arrays carry the digest of the table, so that both belong together."""
+    text = json.dumps(_table(described), indent=2, allow_nan=False) + "\n"
+    path.mkdir(parents=True, exist_ok=True)
+    note: dict[str, Json] = {"model": hashlib.sha256(text.encode()).hexdigest()}
+    atomic_write_text(path / TABLE, text)
+    checkpoint.save(path / ARRAYS, described.step, agent_state, note, keep=1)
+
+
+def describe(path: Path) -> Described:
+    """Read and check the table of a model."""
+    where = str(path / TABLE)
+    table = _load(path / TABLE)
+    _require_names(table, NAMES, where)
+    if table["schema"] != SCHEMA:
+        fix = "use the version of devote that wrote it"
+        raise UserError(f"schema {SCHEMA} in {where}", table["schema"], fix)
+    for name, known in (("recipe", TASKS), ("agent", AGENTS), ("preset", PRESETS)):
+        if table[name] not in known:
+            fix = "use the version of devote that wrote it"
+            raise UserError(f"a known {name} in {where}", repr(table[name]), fix)
+    base = PRESETS[table["preset"]](table["recipe"], table["agent"])
+    run = from_table(base, table["settings"], where)
+    observation, action, spec = _task(table["task"], where)
+    step = fit(int, "step", table["step"])
+    return Described(table["recipe"], run, spec, observation, action, step)
+
+
+def read(path: Path, like: Any) -> Any:
+    """The arrays of a model, shaped as those of `like`."""
+    restored = checkpoint.restore(path / ARRAYS, like)
+    if restored is None:
+        raise UserError(f"a model in {path}", "no arrays", "give the directory that save wrote")
+    _, state, note = restored
+    if note.get("model") != hashlib.sha256((path / TABLE).read_bytes()).hexdigest():
+        fix = "save the model again"
+        raise UserError(f"{path / TABLE} as it was saved", "a table that was changed", fix)
+    return state
+
+
+def _table(described: Described) -> dict[str, Any]:
+    spec = described.spec
+    return {
+        "schema": SCHEMA,
+        "recipe": described.recipe,
+        "agent": described.run.agent_name,
+        "preset": described.run.preset,
+        "settings": asdict(described.run),
+        "task": {
+            "name": spec.name,
+            "episode_length": spec.episode_length,
+            "own_units": isinstance(spec.observation, Vector) and spec.observation.own_units,
+            "terms": list(spec.terms),
+            "says_success": spec.says_success,
+            "observation": space_table.to_table(described.observation),
+            "action": space_table.to_table(described.action),
+        },
+        "step": described.step,
+    }
+
+
+def _task(table: Any, where: str) -> tuple[spaces.Space, spaces.Space, EnvSpec]:
+    _require_names(table, TASK, where)
+    observation = space_table.from_table(table["observation"], where)
+    action = space_table.from_table(table["action"], where)
+    spec = EnvSpec(
+        name=fit(str, "name", table["name"]),
+        observation=Observations(observation, fit(bool, "own_units", table["own_units"])).spec,
+        action=Actions(action).spec,
+        episode_length=fit(int, "episode_length", table["episode_length"]),
+        terms=fit(tuple[str, ...], "terms", table["terms"]),
+        says_success=fit(bool, "says_success", table["says_success"]),
+    )
+    return observation, action, spec
+
+
+def _load(path: Path) -> Any:
+    fix = "give the directory that save wrote"
+    try:
+        return json.loads(path.read_bytes())
+    except FileNotFoundError as error:
+        raise UserError(f"a model in {path.parent}", f"no {path.name}", fix) from error
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"JSON in {path}", f"a damaged file ({error})", fix) from error
+
+
+def _require_names(table: Any, names: set[str], where: str) -> None:
+    if not isinstance(table, dict) or set(table) != names:
+        found = sorted(table) if isinstance(table, dict) else type(table).__name__
+        raise UserError(f"{sorted(names)} in {where}", found, "save the model again")

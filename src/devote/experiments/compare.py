@@ -1,5 +1,6 @@
 """A comparison as typed: environments, agents, seeds and changes."""
 
+import re
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,7 +69,7 @@ def study_of(asked: Compare) -> Study:
 
 def output_of(asked: Compare) -> Path:
     """Where figure and table go."""
-    names = "+".join(text.replace(",", "-").replace("=", "-") for text in asked.envs)
+    names = "+".join(_file_name(text) for text in asked.envs)
     return asked.out or Path("results/compare") / f"{names}-{asked.preset}"
 
 
@@ -103,5 +104,14 @@ def _task(text: str, shared: dict[str, str]) -> Task:
     env, *changes = text.split(",")
     require_known([env], TASKS, "environment")
     own = dict(parse_change(change) for change in changes)
-    name = "_".join([env, *(f"{key}_{value}" for key, value in own.items())])
-    return Task(name, env, tuple((shared | own).items()), title=text.replace(",", ", "))
+    return Task(
+        name=_file_name(text),
+        env=env,
+        changes=tuple((shared | own).items()),
+        title=text.replace(",", ", "),
+    )
+
+
+def _file_name(text: str) -> str:
+    """An environment with its changes, in letters that every file system takes."""
+    return re.sub(r"[^\w.-]+", "_", text)

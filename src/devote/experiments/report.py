@@ -46,7 +46,7 @@ def panels(study: Study, results: Results) -> list[Panel]:
 def _panel(study: Study, task: Task, results: Results) -> Panel:
     lines = {method: results.of(task.name, method) for method in study.names()}
     present = {method: mine for method, mine in lines.items() if mine}
-    metric = next(iter(present.values()))[0].metric
+    metric, asked = next(iter(present.values()))[0].metric, len(study.seeds(task))
     budget = max(line.steps for mine in present.values() for line in mine)
     seeds = {
         method: [results.observations(line) for line in mine] for method, mine in present.items()
@@ -56,7 +56,9 @@ def _panel(study: Study, task: Task, results: Results) -> Panel:
         ylabel="state coverage" if metric.startswith(COVERAGE) else metric,
         curves=aggregate(seeds, budget),
         share=metric.startswith(COVERAGE),
-        missing=tuple(method for method in study.names() if method not in present),
+        unfinished={
+            method: f"{len(mine)}/{asked}" for method, mine in lines.items() if len(mine) < asked
+        },
     )
 
 

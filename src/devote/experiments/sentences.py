@@ -73,7 +73,7 @@ def caveat(methods: Sequence[str]) -> str:
     """What a reader should know about the sentences."""
     text = (
         "Differences are medians over all pairs of runs with the exact interval of the rank-sum "
-        "test (distribution-free; where the level is above 95 %, fewer seeds allow no other)."
+        "test (distribution-free; its level is the lowest from 95 % on that so few runs allow)."
     )
     if len(methods) > 2:
         text += f" Each of the {len(methods) - 1} comparisons per task stands for itself."

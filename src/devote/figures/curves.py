@@ -1,7 +1,7 @@
 """Learning curves of several methods, one panel per task, as in the paper's coverage figures."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -22,8 +22,8 @@ class Panel:
     """Method to curve."""
     share: bool = False
     """Whether values are shares, drawn from 0 to 1."""
-    missing: tuple[str, ...] = ()
-    """Methods that are asked for and have no finished run."""
+    unfinished: Mapping[str, str] = field(default_factory=dict)
+    """Methods without all their runs, and how many they have, such as 1/5."""
 
 
 def save_panels(path: Path, title: str, note: str, panels: Sequence[Panel]) -> Path:
@@ -83,8 +83,9 @@ def draw_panel(axes: Axes, panel: Panel) -> None:
     axes.set_xlim(left=0)
     if panel.share:
         axes.set_ylim(0, 1.02)
-    if panel.missing:
-        text = "no runs: " + ", ".join(NAMES.get(name, name) for name in panel.missing)
+    if panel.unfinished:
+        counts = (f"{NAMES.get(name, name)} {n}" for name, n in panel.unfinished.items())
+        text = f"runs so far: {', '.join(counts)}"
         axes.text(0.02, 0.97, text, transform=axes.transAxes, fontsize=6, va="top", color="0.4")
 
 

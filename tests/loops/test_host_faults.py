@@ -1,0 +1,123 @@
+"""Environments that raise, hang or return nonsense: reported, and nothing of it is learned from."""
+
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hosts import ENVS, Faulty, counters, hangs, program, raises, with_nan_reward
+from scripted import Counter
+
+from devote.core import HostStep
+from devote.core.errors import EnvironmentFailedError, UserError
+from devote.loops.sound import require_step
+from devote.loops.train import Plan, train
+
+FAULT = 30  # vector step, counted from 1; in the first chunk, which starts after 4
+
+
+def run_into(what: Callable[[HostStep], HostStep], directory: Path, **changes) -> None:
+    run = program(partial(Faulty, at=FAULT, what=what), **changes)
+    train(Plan(run, 10_000, directory, {}), silent=True)
+
+
+def saved(directory: Path, **changes):
+    """What a resumed run starts from."""
+    run = program(counters, **changes)
+    plan = Plan(run, 0, directory, {})
+    return train(plan, silent=True)
+
+
+@pytest.mark.parametrize("overlap", [False, True])
+def test_a_failure_names_seed_step_action_and_words_and_keeps_all_before_it(
+    tmp_path, overlap
+) -> None:
+    with pytest.raises(EnvironmentFailedError) as failure:
+        run_into(raises, tmp_path, overlap=overlap)
+    words = str(failure.value)
+    assert f"one of the {ENVS} environments counter of seed 0" in words
+    assert f"vector step {FAULT - 1}; last action [[" in words
+    assert "the floor is missing" in words
+    assert 'raise ZeroDivisionError("the floor is missing")' in words  # its own traceback
+    result = saved(tmp_path, overlap=overlap)
+    assert result.step == ENVS * (FAULT - 1)
+    assert np.asarray(result.state.worlds.written).tolist() == [FAULT - 1] * ENVS
+    stored = np.asarray(result.state.replay.next_obs)
+    assert (stored[: FAULT - 1, :, 0] > 0).all()
+    assert (stored[FAULT - 1 :] == 0).all()
+
+
+def test_after_a_failure_the_environments_start_again_and_the_run_says_so(tmp_path, capsys) -> None:
+    with pytest.raises(EnvironmentFailedError):
+        run_into(raises, tmp_path)
+    result = train(Plan(program(), 200, tmp_path, {}))
+    said = " ".join(capsys.readouterr().out.split())
+    assert "environments start new episodes" in said
+    assert np.asarray(result.state.replay.first)[FAULT - 1].all()
+    assert result.step == ENVS * (FAULT - 1 + 36)
+
+
+def test_a_hang_is_reported_with_the_place_where_it_hangs(tmp_path) -> None:
+    start = time.monotonic()
+    with pytest.raises(EnvironmentFailedError, match=r"nothing for 0.3 s.*\n(.*\n)*.*in hangs"):
+        run_into(hangs, tmp_path, env_timeout=0.3)
+    assert time.monotonic() - start < 15
+    assert saved(tmp_path, env_timeout=0.3).step == ENVS * (FAULT - 1)
+
+
+def test_nonsense_is_refused_before_it_is_stored(tmp_path) -> None:
+    with pytest.raises(UserError, match=r"a finite reward; got nan from environment 2 .* 29 of"):
+        run_into(with_nan_reward, tmp_path)
+    state = saved(tmp_path).state
+    assert state.clock.vector_steps == FAULT - 1
+    assert np.isfinite(state.replay.reward).all()
+
+
+def test_a_failing_evaluation_stops_the_run_with_everything_saved(tmp_path) -> None:
+    def make(num_envs: int) -> Faulty:
+        return Faulty(num_envs, 2 if num_envs == 20 else 10_000, raises)
+
+    with pytest.raises(EnvironmentFailedError, match="environments counter of an evaluation"):
+        train(Plan(program(make, eval_interval=1), 10_000, tmp_path, {}), silent=True)
+    assert saved(tmp_path).step == ENVS * 40  # the whole chunk before it
+
+
+def sound_step() -> HostStep:
+    """A step of two environments as it should be."""
+    flags = np.zeros(2, bool)
+    obs, number = np.zeros((2, 2), np.float32), np.zeros(2, np.float32)
+    terms = {"prize": number, "age": number}
+    return HostStep(obs, obs, number, flags, flags, flags, terms, ~flags)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"reward": np.zeros(2)}, "reward: float32 of shape .2,.; got float64 of shape"),
+        ({"reward": np.zeros((2, 1), np.float32)}, "got float32 of shape .2, 1."),
+        ({"reward": [0.0, 0.0]}, "got list in"),
+        ({"reward": np.array([0, -np.inf], np.float32)}, "finite reward; got -inf from environ"),
+        ({"next_obs": np.zeros((2, 3), np.float32)}, "float32 of shape .2, 2.; got float32 of s"),
+        ({"obs": np.array([[0, 0], [np.nan, 0]], np.float32)}, "got .nan, 0.0. from environment 1"),
+        ({"terminated": np.zeros(2, int)}, "terminated: bool of shape .2,.; got int64"),
+        ({"valid": None}, "valid: bool .* got NoneType"),
+        ({"terms": {}}, "reward terms .'prize', 'age'.; got .. in vector"),
+    ],
+)
+def test_what_a_step_returns_is_held_to_its_type(change, words) -> None:
+    require_step(sound_step(), np.zeros((2, 1)), Counter.spec, "vector step 3")
+    with pytest.raises(UserError, match=words) as error:
+        require_step(
+            sound_step()._replace(**change), np.zeros((2, 1)), Counter.spec, "vector step 3"
+        )
+    assert "in vector step 3" in str(error.value)
+    assert "check-env" in str(error.value)
+
+
+def test_what_means_nothing_is_not_looked_at() -> None:
+    step = sound_step()
+    step.valid[0], step.reward[0] = False, np.nan
+    lost = np.array([[np.nan, 0], [0, 0]], np.float32)
+    require_step(step._replace(next_obs=lost), np.zeros((2, 1)), Counter.spec, "vector step 3")

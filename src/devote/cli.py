@@ -1,9 +1,10 @@
 """The command line: `devote train ENV`."""
 
 import os
+import re
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, fields, make_dataclass
+from dataclasses import dataclass, fields, make_dataclass, replace
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
@@ -17,11 +18,14 @@ USAGE = """usage: devote train ENV [--agent A] [--preset P] [--seed S] [--steps 
        devote compare --envs ENV ... --agents A ... [--seeds N] [--preset P] [--set NAME=VALUE] ...
        devote figure LABEL [--scale smoke|desk|paper] [--only TASK ...] [--draw-only]
        devote figures [--scale smoke|desk|paper]
+       devote check-env ENV
        devote demo [--out DIR] [--seed S] [--steps N]
 
   devote demo                    DEVOTE and SAC in the spiral maze, ending in one picture
   devote train spiral            train DEVOTE in the spiral maze on the desk preset
   devote train ENV --help        every setting of ENV, the agent and the schedule
+  devote train Acrobot-v1        any Gymnasium id, or module:MyEnv for an environment of your own
+  devote check-env module:MyEnv  what an environment does wrong, and how to put it right
   devote compare --envs spiral   DEVOTE and SAC, five seeds: curves, table, what it allows to say
   devote figures                 figures of the paper: what is run, what is missing, how long
 """
@@ -39,6 +43,7 @@ def main() -> None:
 def dispatch(words: list[str]) -> int:
     """Run the command that the first word names."""
     commands: dict[str, Callable[[list[str]], int]] = {"train": train_command, "demo": demo_command}
+    commands["check-env"] = check_env_command
     commands |= {name: partial(study_command, name) for name in ("compare", "figure", "figures")}
     if not words or words[0] in HELP or words in (["train", flag] for flag in HELP):
         print(USAGE)
@@ -51,7 +56,7 @@ def dispatch(words: list[str]) -> int:
 def train_command(words: list[str]) -> int:
     """Train, or continue, one run; then draw its figures."""
     run, out = parse_train(words)
-    directory = out or Path("runs") / f"{run.env_name}-{run.agent_name}-{run.preset}-{run.seed}"
+    directory = out or Path("runs") / default_name(run)
     print(describe(run, directory))
     use_compilation_cache()
     from devote.loops.train import train
@@ -67,6 +72,27 @@ def train_command(words: list[str]) -> int:
     for path in draw_run(result, directory, title=f"{run.env_name} {run.agent_name} {run.preset}"):
         print(f"wrote {path}")
     return 0
+
+
+def default_name(run: Any) -> str:
+    """The folder of a run whose user named none."""
+    from devote.envs.gymnasium_settings import GymnasiumSettings
+
+    task = run.env.id if isinstance(run.env, GymnasiumSettings) else run.env_name
+    return f"{re.sub('[^A-Za-z0-9_.-]', '_', task)}-{run.agent_name}-{run.preset}-{run.seed}"
+
+
+def check_env_command(words: list[str]) -> int:
+    """Print what an environment does right and wrong; 1 if there is anything wrong."""
+    if len(words) != 1 or words[0].startswith("-"):
+        fix = "try: devote check-env my_package:MyEnv"
+        raise UserError("one environment after `devote check-env`", " ".join(words) or "none", fix)
+    from devote.envs.check import check_env
+
+    _import_typed(words[0])
+    report = check_env(words[0])
+    print(report)
+    return 0 if report.ok else 1
 
 
 def study_command(name: str, words: list[str]) -> int:
@@ -107,15 +133,18 @@ def parse_train(words: list[str]) -> tuple[Any, Path | None]:
     """The run that the words ask for; settings default to the preset's."""
     import tyro
 
+    from devote.envs.gymnasium_settings import GymnasiumSettings
     from devote.presets import PRESETS
     from devote.registry import AGENTS, TASKS
     from devote.run import Run
 
     named = _names(words)
-    env = _choice("environment", named.env, list(TASKS))
+    env = _task(named.env, list(TASKS))
     agent = _choice("agent", named.agent, list(AGENTS))
     preset = _choice("preset", named.preset, list(PRESETS))
     base = PRESETS[preset](env, agent)
+    if isinstance(base.env, GymnasiumSettings) and env != named.env:
+        base = replace(base, env=replace(base.env, id=named.env))
     command = make_dataclass(
         "Train",
         [
@@ -208,6 +237,22 @@ def _flag(kind: Any, name: str, text: str) -> Any:
     import tyro
 
     return Annotated[kind, tyro.conf.arg(name=name, help=text)]
+
+
+def _task(name: str, known: list[str]) -> str:
+    """The task that a word names: one of ours, or `gymnasium` for an id of Gymnasium's."""
+    if name in known or not (":" in name or re.search(r"-v\d+$", name)):
+        return _choice("environment", name, known)
+    _import_typed(name)
+    return "gymnasium"
+
+
+def _import_typed(name: str) -> None:
+    """Import the module of `module:name`, which a person has typed, also from where they are."""
+    from devote.envs.naming import learn_name
+
+    sys.path.insert(0, os.getcwd())
+    learn_name(name)
 
 
 def _choice(kind: str, name: str, known: list[str]) -> str:

@@ -117,7 +117,8 @@ class Training:
         loop = self.program.settings
         if self._due(before, loop.reset_interval):
             self.state = self._call("soft reset", self.program.refresh, self.state)
-        if self._due(before, loop.eval_interval) or self.step >= self.reporter.total:
+        last = loop.eval_interval > 0 and self.step >= self.reporter.total
+        if last or self._due(before, loop.eval_interval):
             metrics |= self._call("evaluation", self.program.evaluate, self.state)
         rows = self._rows(metrics, (self.step - before) / (time.perf_counter() - start))
         self._require_finite(rows)

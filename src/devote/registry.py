@@ -15,8 +15,27 @@ from devote.agents.thompson import Thompson, ThompsonSettings, thompson
 from devote.core import Agent, Env, EnvSpec, HostEnv
 from devote.envs import DeepSea, DeepSeaSettings, PointMaze, PointMazeSettings
 from devote.envs.gymnasium_settings import GymnasiumSettings
+from devote.envs.mujoco import (
+    AntMaze,
+    AntMazeSettings,
+    Cartpole,
+    CartpoleSettings,
+    Cheetah,
+    CheetahSettings,
+    PickAndPlace,
+    PickAndPlaceSettings,
+    native,
+)
 
-EnvSettings = DeepSeaSettings | PointMazeSettings | GymnasiumSettings
+EnvSettings = (
+    DeepSeaSettings
+    | PointMazeSettings
+    | GymnasiumSettings
+    | CheetahSettings
+    | CartpoleSettings
+    | AntMazeSettings
+    | PickAndPlaceSettings
+)
 AgentSettings = SacSettings | DevoteSettings | RndClassicSettings | ThompsonSettings
 
 
@@ -42,7 +61,14 @@ def _gymnasium(settings: GymnasiumSettings, num_envs: int) -> HostEnv:
     return gymnasium_task(settings, num_envs)
 
 
-HOST_ENVS: dict[str, Callable[[Any, int], HostEnv]] = {"gymnasium": _gymnasium}
+HOST_ENVS: dict[str, Callable[[Any, int], HostEnv]] = {
+    "gymnasium": _gymnasium,
+    "cheetah": native(Cheetah),
+    "cartpole_swingup": native(Cartpole),
+    "cartpole_swingup_sparse": native(Cartpole),
+    "ant_maze": native(AntMaze),
+    "pick_and_place": native(PickAndPlace),
+}
 """How a batch of tasks on the host is built from its settings and its size."""
 
 TASKS = (*ENVS, *HOST_ENVS)

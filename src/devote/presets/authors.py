@@ -6,6 +6,16 @@ from devote.agents.devote import DevoteSettings
 from devote.agents.sac import SacSettings
 from devote.envs import DeepSeaSettings, as_authors, spiral, u_maze
 from devote.envs.gymnasium_settings import GymnasiumSettings
+from devote.envs.mujoco import (
+    AntMazeSettings,
+    CartpoleSettings,
+    CheetahSettings,
+    PickAndPlaceSettings,
+    ant_maze,
+    cartpole,
+    cheetah,
+    pick_and_place,
+)
 from devote.loops.settings import LoopSettings
 from devote.presets.recipe import Own, Recipe
 
@@ -26,6 +36,21 @@ AGENT = DevoteSettings(
     reset_target=True,
 )
 LOOP = LoopSettings(updates_per_step=256 / 2080, reset_interval=50_000)
+# The files of AntMaze and PickAndPlace are older than the others in most respects.
+CONTROL = replace(
+    AGENT,
+    sac=replace(
+        AGENT.sac,
+        discount=0.99,
+        polyak=0.005,
+        value_head="two_hot",
+        target_entropy_per_dimension=-1.0,
+    ),
+    corrector_polyak=0.005,
+    normalise_value=True,
+)
+CONTROL_LOOP = replace(LOOP, num_envs=128, reset_interval=250_000)
+SWINGUP = cartpole.as_authors(CartpoleSettings())
 
 LENGTH = {"length_scale": 2.5}  # of every ablation, whatever the task's own
 OWN: Own = {
@@ -48,4 +73,29 @@ RECIPES = {
     "u_maze": Recipe(as_authors(u_maze()), AGENT, replace(LOOP, num_envs=16), 3_000_000),
     "deep_sea": Recipe(DeepSeaSettings(), AGENT, replace(LOOP, num_envs=1), 500_000),
     "gymnasium": Recipe(GymnasiumSettings(), AGENT, replace(LOOP, num_envs=8), 1_000_000),
+    "cheetah": Recipe(
+        cheetah.as_authors(CheetahSettings()),
+        replace(AGENT, length_scale=7.5),
+        replace(LOOP, num_envs=32),
+        3_000_000,
+    ),
+    # their source policies; both names are the sparse task, as in their files
+    "cartpole_swingup": Recipe(
+        SWINGUP, AGENT, replace(LOOP, num_envs=16, reset_interval=0), 400_000
+    ),
+    "cartpole_swingup_sparse": Recipe(
+        SWINGUP, AGENT, replace(LOOP, num_envs=16, reset_interval=0), 400_000
+    ),
+    "ant_maze": Recipe(
+        ant_maze.as_authors(AntMazeSettings()),
+        replace(CONTROL, length_scale=7.5),
+        CONTROL_LOOP,
+        50_000_000,
+    ),
+    "pick_and_place": Recipe(
+        pick_and_place.as_authors(PickAndPlaceSettings()),
+        replace(CONTROL, length_scale=1.5),
+        CONTROL_LOOP,
+        50_000_000,
+    ),
 }

@@ -6,6 +6,12 @@ from devote.agents.devote import DevoteSettings
 from devote.agents.sac import SacSettings
 from devote.envs import DeepSeaSettings, spiral, u_maze
 from devote.envs.gymnasium_settings import GymnasiumSettings
+from devote.envs.mujoco import (
+    AntMazeSettings,
+    CartpoleSettings,
+    CheetahSettings,
+    PickAndPlaceSettings,
+)
 from devote.loops.settings import LoopSettings
 from devote.presets.recipe import Recipe
 
@@ -122,6 +128,42 @@ ANY_LOOP = LoopSettings(
     checkpoint_interval=20_000,
 )
 
+CONTROL = DevoteSettings(
+    sac=SacSettings(
+        discount=0.99,
+        polyak=0.02,
+        critic_width=128,
+        critic_depth=2,
+        actor_width=128,
+        actor_depth=2,
+        learning_rate=1e-3,
+        critic_weight_decay=0.0,
+        initial_temperature=0.1,
+        scale_inputs=True,
+    ),
+    num_indices=4,
+    num_features=256,
+    length_scale=7.5,
+    readout="normal",
+    prior_sees_action=False,
+    corrector_rate=1e-3,
+    reset_target=True,
+)
+CONTROL_LOOP = LoopSettings(
+    num_envs=64,
+    updates_per_step=1 / 32,
+    batch_size=256,
+    replay_capacity=1_000_000,
+    learning_starts=4_096,
+    reset_interval=128_000,
+    log_interval=16_000,
+    eval_interval=160_000,
+    eval_episodes=8,
+    checkpoint_interval=160_000,
+)
+CARTPOLE = replace(CONTROL, length_scale=1.0)
+CARTPOLE_LOOP = replace(CONTROL_LOOP, num_envs=16, updates_per_step=0.125, learning_starts=2_048)
+
 RECIPES = {
     "spiral": Recipe(
         replace(spiral(), step_size=2.0, episode_length=250), MAZE, MAZE_LOOP, 960_000
@@ -132,4 +174,13 @@ RECIPES = {
     ),
     "deep_sea": Recipe(DeepSeaSettings(), DEEP_SEA, DEEP_SEA_LOOP, 320_000),
     "gymnasium": Recipe(GymnasiumSettings(), ANY, ANY_LOOP, 100_000),
+    "cheetah": Recipe(CheetahSettings(), CONTROL, CONTROL_LOOP, 1_000_000),
+    "cartpole_swingup": Recipe(CartpoleSettings(), CARTPOLE, CARTPOLE_LOOP, 200_000),
+    "cartpole_swingup_sparse": Recipe(
+        CartpoleSettings(sparse=True), CARTPOLE, CARTPOLE_LOOP, 200_000
+    ),
+    "ant_maze": Recipe(AntMazeSettings(), CONTROL, CONTROL_LOOP, 1_000_000),
+    "pick_and_place": Recipe(
+        PickAndPlaceSettings(), replace(CONTROL, length_scale=1.0), CONTROL_LOOP, 1_000_000
+    ),
 }

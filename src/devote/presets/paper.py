@@ -3,6 +3,12 @@
 from devote.agents.devote import DevoteSettings
 from devote.envs import DeepSeaSettings, spiral, u_maze
 from devote.envs.gymnasium_settings import GymnasiumSettings
+from devote.envs.mujoco import (
+    AntMazeSettings,
+    CartpoleSettings,
+    CheetahSettings,
+    PickAndPlaceSettings,
+)
 from devote.loops.settings import LoopSettings
 from devote.presets.recipe import Own, Recipe
 
@@ -21,4 +27,20 @@ RECIPES = {
     "deep_sea": Recipe(DeepSeaSettings(), DevoteSettings(), LoopSettings(num_envs=1), 500_000),
     # no task of the paper's: its agent, and observations relative to their range
     "gymnasium": Recipe(GymnasiumSettings(), DevoteSettings(), LoopSettings(num_envs=8), 1_000_000),
+    "cheetah": Recipe(
+        CheetahSettings(), DevoteSettings(length_scale=7.5), LoopSettings(num_envs=32), 5_000_000
+    ),
+    # the paper only evaluates policies here; two million steps are those of its evaluations
+    "cartpole_swingup": Recipe(
+        CartpoleSettings(), DevoteSettings(), LoopSettings(num_envs=16), 2_000_000
+    ),
+    "cartpole_swingup_sparse": Recipe(
+        CartpoleSettings(sparse=True), DevoteSettings(), LoopSettings(num_envs=16), 2_000_000
+    ),
+    "ant_maze": Recipe(
+        AntMazeSettings(), DevoteSettings(length_scale=7.5), LoopSettings(num_envs=128), 40_000_000
+    ),
+    "pick_and_place": Recipe(
+        PickAndPlaceSettings(), DevoteSettings(), LoopSettings(num_envs=128), 40_000_000
+    ),
 }

@@ -3,6 +3,12 @@
 from dataclasses import replace
 
 from devote.envs import DeepSeaSettings
+from devote.envs.mujoco import (
+    AntMazeSettings,
+    CartpoleSettings,
+    CheetahSettings,
+    PickAndPlaceSettings,
+)
 from devote.loops.settings import LoopSettings
 from devote.presets.recipe import Recipe
 from devote.registry import EnvSettings
@@ -29,4 +35,8 @@ def shrunk(recipe: Recipe) -> Recipe:
 
 
 def _small(env: EnvSettings) -> EnvSettings:
-    return replace(env, size=8) if isinstance(env, DeepSeaSettings) else env
+    if isinstance(env, DeepSeaSettings):
+        return replace(env, size=8)
+    if isinstance(env, CheetahSettings | CartpoleSettings | AntMazeSettings | PickAndPlaceSettings):
+        return replace(env, episode_length=50)
+    return env

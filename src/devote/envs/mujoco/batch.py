@@ -1,5 +1,6 @@
 """A MuJoCo task as a batch on the host: time limits, restarts, and state that can be saved."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import jax
@@ -61,12 +62,7 @@ class MujocoEnv:
     """
 
     def __init__(self, task: Task, num_envs: int, threads: int = 0) -> None:
-        if num_envs < 1 or threads < 0:
-            raise UserError(
-                "at least one environment, and threads from 0 (all cores)",
-                (num_envs, threads),
-                "change them",
-            )
+        _check(task, num_envs, threads)
         self.task = task
         self.spec = task.spec
         self.num_envs = num_envs
@@ -147,6 +143,26 @@ class MujocoEnv:
         self.task.start(self.physics, rows, generator(key))
         self.physics.time[rows] = 0.0
         self._elapsed[rows] = 0
+
+
+def native(task: Callable[[Any], Task]) -> Callable[[Any, int], MujocoEnv]:
+    """How a batch of a task is built from its settings and its size."""
+    return lambda settings, num_envs: MujocoEnv(task(settings), num_envs)
+
+
+def _check(task: Task, num_envs: int, threads: int) -> None:
+    if num_envs < 1 or threads < 0:
+        raise UserError(
+            "at least 1 environment, and threads from 0 (all cores)",
+            f"{num_envs} and {threads}",
+            "change them",
+        )
+    if task.spec.episode_length < 1 or not task.step_time > 0:
+        raise UserError(
+            "an episode_length and an action_repeat of at least 1",
+            f"{task.spec.episode_length} steps of {task.step_time:g} s",
+            "raise them",
+        )
 
 
 def _forget(judged: Judgement, sound: np.ndarray) -> Judgement:

@@ -11,6 +11,7 @@ from devote.agents.normalised import normalised
 from devote.agents.rnd import rnd
 from devote.agents.rnd_classic import RndClassic, RndClassicSettings, rnd_classic
 from devote.agents.sac import Sac, SacSettings
+from devote.agents.sombrl import Sombrl, SombrlSettings, sombrl
 from devote.agents.thompson import Thompson, ThompsonSettings, thompson
 from devote.core import Agent, Env, EnvSpec, HostEnv
 from devote.envs import DeepSea, DeepSeaSettings, PointMaze, PointMazeSettings
@@ -36,7 +37,9 @@ EnvSettings = (
     | AntMazeSettings
     | PickAndPlaceSettings
 )
-AgentSettings = SacSettings | DevoteSettings | RndClassicSettings | ThompsonSettings
+AgentSettings = (
+    SacSettings | DevoteSettings | RndClassicSettings | ThompsonSettings | SombrlSettings
+)
 
 
 @dataclass(frozen=True)
@@ -80,6 +83,7 @@ AGENTS = {
     "rnd": AgentEntry(rnd, Devote),
     "rnd-classic": AgentEntry(rnd_classic, RndClassic),
     "thompson": AgentEntry(thompson, Thompson),
+    "sombrl": AgentEntry(sombrl, Sombrl),
     "devote-no-rfn": AgentEntry(ablations.no_rfn, Devote),
     "devote-no-resets": AgentEntry(ablations.no_resets, Devote),
     "devote-no-tud-opt": AgentEntry(ablations.no_tud_opt, Devote),

@@ -2,16 +2,15 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
 import optax
 from jaxtyping import Array
 
-from devote.core.types import Metrics
-
-Loss = Callable[..., tuple[Array, Metrics]]
+Said = TypeVar("Said")
+"""What a loss says besides its value: metrics, for most."""
 
 
 class Learner(NamedTuple):
@@ -47,11 +46,13 @@ class Optimiser:
         """A network with fresh moments."""
         return Learner(net, self.transform().init(net))
 
-    def descend(self, learner: Learner, loss: Loss, *inputs: Any) -> tuple[Learner, Metrics]:
+    def descend(
+        self, learner: Learner, loss: Callable[..., tuple[Array, Said]], *inputs: Any
+    ) -> tuple[Learner, Said]:
         """One step down the gradient of `loss` in its first argument."""
-        gradient, metrics = jax.grad(loss, has_aux=True)(learner.net, *inputs)
+        gradient, said = jax.grad(loss, has_aux=True)(learner.net, *inputs)
         updates, moments = self.transform().update(gradient, learner.moments, learner.net)
-        return Learner(optax.apply_updates(learner.net, updates), moments), metrics
+        return Learner(optax.apply_updates(learner.net, updates), moments), said
 
 
 def _matrices(net: Any) -> Any:

@@ -8,6 +8,7 @@ from jaxtyping import Array, Float
 
 from devote.core import Index, Observation, Vector
 from devote.nets.cosine import cos
+from devote.nets.symlog import symlog
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,8 @@ class Encoder:
     features: int = 0
     length: float = 1.0
     """Length scale of the features, in the units of the observation."""
+    squashed: bool = False
+    """Whether all of it goes through symlog, as in a world model."""
 
     @property
     def size(self) -> int:
@@ -37,7 +40,8 @@ class Encoder:
         if self.features:
             frequencies, phases = self._frequencies()
             parts.append(cos(obs @ frequencies + phases))
-        return jnp.concatenate(parts, axis=-1)
+        view = jnp.concatenate(parts, axis=-1)
+        return symlog(view) if self.squashed else view
 
     def _scale(self, obs: Array) -> Array:
         assert isinstance(self.space, Vector)

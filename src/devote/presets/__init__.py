@@ -30,12 +30,12 @@ def authors(env: str, agent: str) -> Run:
 
 def desk(env: str, agent: str) -> Run:
     """Small networks and large steps for two CPU cores; docs/settings.md says why."""
-    return _desk.RECIPES[env].run(env, agent, "desk")
+    return _desk.RECIPES[env].run(env, agent, "desk", _desk.OWN)
 
 
 def smoke(env: str, agent: str) -> Run:
     """The desk recipe, so small that it runs in seconds."""
-    return _smoke.shrunk(_desk.RECIPES[env]).run(env, agent, "smoke")
+    return _smoke.shrunk(_desk.RECIPES[env]).run(env, agent, "smoke", _smoke.OWN)
 
 
 PRESETS: dict[str, Callable[[str, str], Run]] = {

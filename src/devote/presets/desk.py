@@ -3,7 +3,9 @@
 from dataclasses import replace
 
 from devote.agents.devote import DevoteSettings
+from devote.agents.model_uncertainty import UncertaintySettings
 from devote.agents.sac import SacSettings
+from devote.agents.world_model import WorldModelSettings
 from devote.envs import DeepSeaSettings, spiral, u_maze
 from devote.envs.gymnasium_settings import GymnasiumSettings
 from devote.envs.mujoco import (
@@ -13,7 +15,7 @@ from devote.envs.mujoco import (
     PickAndPlaceSettings,
 )
 from devote.loops.settings import LoopSettings
-from devote.presets.recipe import Recipe
+from devote.presets.recipe import Own, Recipe
 
 MAZE = DevoteSettings(
     sac=SacSettings(
@@ -90,6 +92,25 @@ DEEP_SEA_LOOP = LoopSettings(
     checkpoint_interval=40_000,
 )
 
+# A small model is enough for tasks that show their state; short sequences keep batches diverse.
+OWN: Own = {
+    "sombrl": {
+        "uncertainty": UncertaintySettings(
+            model=WorldModelSettings(
+                model_width=32,
+                model_depth=2,
+                memory_size=64,
+                memory_blocks=1,
+                code_groups=4,
+                code_classes=8,
+            ),
+            sequence_length=8,
+            guesser_width=64,
+            embedding_size=16,
+            model_rate=1e-3,
+        )
+    }
+}
 # For tasks that nobody has tuned: units of half the range of an entry, rewards of any size.
 ANY = DevoteSettings(
     sac=SacSettings(

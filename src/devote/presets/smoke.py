@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+from devote.agents.model_uncertainty import UncertaintySettings
+from devote.agents.world_model import WorldModelSettings
 from devote.envs import DeepSeaSettings
 from devote.envs.mujoco import (
     AntMazeSettings,
@@ -10,7 +12,7 @@ from devote.envs.mujoco import (
     PickAndPlaceSettings,
 )
 from devote.loops.settings import LoopSettings
-from devote.presets.recipe import Recipe
+from devote.presets.recipe import Own, Recipe
 from devote.registry import EnvSettings
 
 LOOP = LoopSettings(
@@ -25,6 +27,25 @@ LOOP = LoopSettings(
     eval_episodes=2,
     checkpoint_interval=800,
 )
+OWN: Own = {
+    "sombrl": {
+        "uncertainty": UncertaintySettings(
+            model=WorldModelSettings(
+                model_width=16,
+                model_depth=2,
+                memory_size=16,
+                memory_blocks=2,
+                code_groups=2,
+                code_classes=4,
+            ),
+            sequence_length=4,
+            num_guessers=3,
+            guesser_width=16,
+            embedding_size=8,
+            model_rate=1e-3,
+        )
+    }
+}
 
 
 def shrunk(recipe: Recipe) -> Recipe:

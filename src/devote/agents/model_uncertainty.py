@@ -1,0 +1,118 @@
+"""What is not known of a step: a world model, and an ensemble that predicts its view of steps."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal, NamedTuple
+
+import jax
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from devote.agents.world_model import (
+    WorldModel,
+    WorldModelSettings,
+    in_time,
+    world_model_loss,
+)
+from devote.core import Metrics, Observation, Transition
+from devote.core.errors import UserError
+from devote.core.learning import Learner, Optimiser
+from devote.epistemic.disagreement import (
+    Guess,
+    Guesser,
+    Standards,
+    disagreement,
+    guessing_loss,
+    pooled,
+    standardised,
+    standards,
+)
+from devote.nets.encoder import Encoder
+from devote.nets.ensemble import Ensemble
+
+
+@dataclass(frozen=True)
+class UncertaintySettings:
+    """World model and disagreement ensemble; defaults are the authors' code."""
+
+    model: WorldModelSettings = field(default_factory=WorldModelSettings)
+    sequence_length: int = 64
+    """Consecutive steps of one environment that the world model learns from."""
+    num_guessers: int = 5
+    """Members of the disagreement ensemble."""
+    guesser_width: int = 192
+    guesser_depth: int = 2
+    embedding_size: int = 32
+    """Entries of the pooled embedding that the ensemble predicts; a divisor of model_width."""
+    model_rate: float = 4e-5
+    """Learning rate of world model and ensemble."""
+
+    def __post_init__(self) -> None:
+        if self.model.model_width % self.embedding_size:
+            raise UserError(
+                f"an embedding_size that divides the model_width {self.model.model_width}",
+                self.embedding_size,
+                "change --embedding-size or --model-width",
+            )
+
+
+class Beliefs(NamedTuple):
+    """All that changes."""
+
+    model: Learner
+    guessers: Learner
+    standards: Standards
+
+
+@dataclass(frozen=True)
+class ModelUncertainty:
+    """World model and ensemble of a task, seen through the encoder that critics use."""
+
+    settings: UncertaintySettings
+    encoder: Encoder
+    action_size: int
+    action_gain: float
+    optimiser_kind: Literal["adam", "laprop"]
+
+    @cached_property
+    def optimiser(self) -> Optimiser:
+        return Optimiser(self.settings.model_rate, kind=self.optimiser_kind)
+
+    def init(self, key: PRNGKeyArray) -> Beliefs:
+        """A fresh model and a fresh ensemble."""
+        model_key, guess_key = jax.random.split(key)
+        s, model = self.settings, self.settings.model
+        sizes = (s.embedding_size, model.code_groups, model.code_classes)
+        hidden = (s.guesser_width,) * s.guesser_depth
+
+        def build(member_key: PRNGKeyArray) -> Guesser:
+            return Guesser(
+                member_key, self.encoder, self.action_size, hidden, sizes, self.action_gain
+            )
+
+        net = WorldModel(model_key, model, self.encoder, self.action_size)
+        return Beliefs(
+            self.optimiser.start(net),
+            self.optimiser.start(Ensemble(guess_key, s.num_guessers, build)),
+            standards(s.embedding_size),
+        )
+
+    def learn(
+        self, beliefs: Beliefs, batch: Transition, truth: Observation, key: PRNGKeyArray
+    ) -> tuple[Beliefs, Float[Array, "batch"], Metrics]:
+        """One step of the model on the batch's runs and of the ensemble on their steps; in between,
+        how much the ensemble disagreed about them."""
+        s = self.settings
+        steps, aim = in_time((batch, truth), s.sequence_length)
+        model, labels = self.optimiser.descend(
+            beliefs.model, world_model_loss, s.model, steps, aim, key
+        )
+        seen = Guess(pooled(labels.embedding, s.embedding_size), labels.code, batch.reward)
+        scale = beliefs.standards.follow(seen.embedding, seen.reward)
+        guessers, (metrics, disagreed) = self.optimiser.descend(
+            beliefs.guessers, guessing_loss, batch.obs, batch.action, standardised(seen, scale)
+        )
+        return Beliefs(model, guessers, scale), disagreed, labels.metrics | metrics
+
+    def __call__(self, beliefs: Beliefs, obs: Observation, action: Array) -> Float[Array, "batch"]:
+        """The ensemble's disagreement, SOMBRL's intrinsic reward."""
+        return disagreement(beliefs.guessers.net, obs, action)

@@ -5,10 +5,10 @@ import sys
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from devote.experiments.adopt import run_of
 from devote.experiments.identity import differences, identity
 from devote.experiments.training import TrainingCell
 from devote.presets import PRESETS
+from devote.saved import run_of
 
 RUN = PRESETS["desk"]("deep_sea", "devote")
 

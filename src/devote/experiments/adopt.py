@@ -1,26 +1,22 @@
 """Finished runs of `devote train` become cells: `python -m devote.experiments.adopt DIR ...`."""
 
-import json
 import os
 import sys
-from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from devote.experiments.record import write_record
 from devote.experiments.training import METRICS, TrainingCell
 from devote.loops.metrics_log import read
 from devote.loops.run_dir import SETTINGS
 from devote.loops.train import CHECKPOINTS
-from devote.presets import PRESETS
-from devote.run import Run
+from devote.saved import saved_run
 
 ROOT = Path("runs")
 
 
 def adopt(folder: Path, root: Path = ROOT) -> TrainingCell | None:
     """Link a finished run directory to the place where studies look; None if it is not finished."""
-    cell = TrainingCell(run_of(json.loads((folder / SETTINGS).read_text())), root)
+    cell = TrainingCell(saved_run(folder), root)
     if not _complete(folder, cell.run.steps):
         return None
     cell.folder.parent.mkdir(parents=True, exist_ok=True)
@@ -29,22 +25,6 @@ def adopt(folder: Path, root: Path = ROOT) -> TrainingCell | None:
     if not cell.finished():
         write_record(cell, 0.0)
     return cell
-
-
-def run_of(saved: dict[str, Any]) -> Run:
-    """The run that saved settings describe; a setting that is newer than them is the preset's."""
-    base = PRESETS[saved["preset"]](saved["env_name"], saved["agent_name"])
-    return _restored(base, saved)
-
-
-def _restored(settings: Any, saved: dict[str, Any]) -> Any:
-    values: dict[str, Any] = {}
-    for entry in fields(settings):
-        value = getattr(settings, entry.name)
-        if entry.name in saved:
-            found = saved[entry.name]
-            values[entry.name] = _restored(value, found) if is_dataclass(value) else found
-    return replace(settings, **values)
 
 
 def _complete(folder: Path, steps: int) -> bool:

@@ -1,5 +1,6 @@
 """Settings changed by name, as typed: `size=20`."""
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass, replace
 from difflib import get_close_matches
@@ -65,6 +66,8 @@ def _value(kind: Any, name: str, text: str) -> Any:
         return _choice(name, text, get_args(kind))
     if get_origin(kind) in (Union, UnionType):
         return _either(get_args(kind), name, text)
+    if get_origin(kind) is tuple:
+        return tuple(_value(get_args(kind)[0], name, part) for part in re.split("[,+]", text))
     if kind is bool:
         return _choice(name, text.lower(), ("true", "false")) == "true"
     if kind is str:

@@ -139,5 +139,5 @@ def command(run: Run) -> str:
         if isinstance(value, bool):
             words.append(flag if value else flag.replace("--", "--no-", 1))
         else:
-            words += [flag, str(value)]
+            words += [flag, *map(str, value if isinstance(value, tuple) else [value])]
     return " ".join(words)

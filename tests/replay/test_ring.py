@@ -128,3 +128,39 @@ def test_impossible_sequences_are_refused() -> None:
     ring = Replay(SPECS["continuous"], capacity=16, num_envs=2, sequence_length=8)
     with pytest.raises(UserError, match="multiple"):
         ring.sample(ring.init(), jnp.int32(8), 12, jax.random.key(0))
+
+
+@pytest.mark.parametrize("length", [1, 3])
+def test_environments_may_add_at_their_own_pace(length) -> None:
+    ring = Replay(SPECS["continuous"], capacity=12, num_envs=3, sequence_length=length)  # four rows
+    storage, written, add = ring.init(), jnp.zeros(3, jnp.int32), jax.jit(ring.add_some)
+    valid = np.array([[1, 1, 1], [1, 0, 1], [1, 0, 0], [1, 1, 0], [1, 1, 0], [1, 0, 1]], bool)
+    kept: list[list[float]] = [[], [], []]
+    for step, flags in enumerate(valid):
+        new = numbered(step, 3)
+        storage = add(storage, written, new, jnp.asarray(flags))
+        written = written + flags
+        for env in np.flatnonzero(flags):
+            kept[env].append(float(new.reward[env]))
+    assert written.tolist() == [6, 3, 3]
+    runs = {tuple(own[i : i + length]) for own in (k[-4:] for k in kept) for i in range(5 - length)}
+    runs = {run for run in runs if len(run) == length}
+    batch = ring.sample(storage, written, 6_000 * length, jax.random.key(0))
+    seen, counts = np.unique(batch.reward.reshape(-1, length), axis=0, return_counts=True)
+    assert {tuple(run) for run in seen.tolist()} == runs
+    assert scipy.stats.chisquare(counts).pvalue > 1e-4
+
+
+@pytest.mark.parametrize("length", [1, 3])
+@pytest.mark.parametrize("written", [5, 9])
+def test_one_clock_for_all_is_the_same_as_one_for_each(length, written) -> None:
+    ring = Replay(SPECS["continuous"], capacity=12, num_envs=2, sequence_length=length)
+    one = each = ring.init()
+    clock = jnp.zeros(2, jnp.int32)
+    for step in range(written):
+        one = ring.add(one, jnp.int32(step), numbered(step, 2))
+        each = ring.add_some(each, clock + step, numbered(step, 2), jnp.ones(2, bool))
+    sampled = ring.sample(one, jnp.int32(written), 60, jax.random.key(2))
+    again = ring.sample(each, clock + written, 60, jax.random.key(2))
+    for ours, theirs in zip((*one, *sampled), (*each, *again), strict=True):
+        np.testing.assert_array_equal(ours, theirs)

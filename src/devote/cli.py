@@ -18,6 +18,7 @@ USAGE = """usage: devote train ENV [--agent A] [--preset P] [--seed S] [--steps 
        devote compare --envs ENV ... --agents A ... [--seeds N] [--preset P] [--set NAME=VALUE] ...
        devote figure LABEL [--scale smoke|desk|paper] [--only TASK ...] [--draw-only]
        devote figures [--scale smoke|desk|paper]
+       devote render RUN [--out FILM] [--explore] [--episode N] [--map]
        devote check-env ENV
        devote demo [--out DIR] [--seed S] [--steps N]
 
@@ -26,6 +27,7 @@ USAGE = """usage: devote train ENV [--agent A] [--preset P] [--seed S] [--steps 
   devote train ENV --help        every setting of ENV, the agent and the schedule
   devote train Acrobot-v1        any Gymnasium id, or module:MyEnv for an environment of your own
   devote check-env module:MyEnv  what an environment does wrong, and how to put it right
+  devote render runs/MY_RUN      a GIF of what the trained agent does
   devote compare --envs spiral   DEVOTE and SAC, five seeds: curves, table, what it allows to say
   devote figures                 figures of the paper: what is run, what is missing, how long
 """
@@ -43,7 +45,7 @@ def main() -> None:
 def dispatch(words: list[str]) -> int:
     """Run the command that the first word names."""
     commands: dict[str, Callable[[list[str]], int]] = {"train": train_command, "demo": demo_command}
-    commands["check-env"] = check_env_command
+    commands |= {"check-env": check_env_command, "render": render_command}
     commands |= {name: partial(study_command, name) for name in ("compare", "figure", "figures")}
     if not words or words[0] in HELP or words in (["train", flag] for flag in HELP):
         print(USAGE)
@@ -93,6 +95,17 @@ def check_env_command(words: list[str]) -> int:
     report = check_env(words[0])
     print(report)
     return 0 if report.ok else 1
+
+
+def render_command(words: list[str]) -> int:
+    """A film of a run's agent."""
+    import tyro
+
+    use_compilation_cache()
+    from devote.render import Render, render
+
+    print(f"wrote {render(tyro.cli(Render, args=words, prog='devote render'))}")
+    return 0
 
 
 def study_command(name: str, words: list[str]) -> int:

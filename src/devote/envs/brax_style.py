@@ -7,6 +7,7 @@ lose the last observation; here the loop resets truly and keeps the true success
 import contextlib
 import io
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
@@ -14,6 +15,7 @@ from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Int, PRNGKeyArray
 
 from devote.core import Box, EnvSpec, Outcome, Vector
@@ -57,6 +59,8 @@ class Stateful(Protocol):
 
     def step(self, state: Any, action: Any) -> Any: ...
 
+    def render(self, trajectory: Any) -> Sequence[np.ndarray]: ...
+
 
 @dataclass(frozen=True)
 class StatefulTask:
@@ -66,6 +70,7 @@ class StatefulTask:
     env: Stateful
     episode_length: int
     rewards: bool = True
+    in_brax: bool = False
 
     @cached_property
     def spec(self) -> EnvSpec:
@@ -102,6 +107,11 @@ class StatefulTask:
         """Nothing is counted."""
         return jnp.int32(-1)
 
+    def pictures(self, worlds: Sequence[Any]) -> list[np.ndarray]:
+        """What the library itself draws; Brax asks for the physics alone, Playground for all."""
+        physics = [world.pipeline_state for world in worlds] if self.in_brax else list(worlds)
+        return list(self.env.render(physics))
+
 
 def brax(settings: BraxSettings) -> StatefulTask:
     """A task of Brax by name."""
@@ -111,7 +121,7 @@ def brax(settings: BraxSettings) -> StatefulTask:
     if settings.id not in known:
         raise _unknown(settings.id, known)
     env = envs.get_environment(settings.id, backend=settings.backend)
-    return StatefulTask(settings.id, env, settings.episode_length, settings.rewards)
+    return StatefulTask(settings.id, env, settings.episode_length, settings.rewards, in_brax=True)
 
 
 def playground(settings: PlaygroundSettings) -> StatefulTask:

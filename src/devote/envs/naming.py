@@ -10,6 +10,7 @@ from devote.core.errors import UserError
 
 Factory = Callable[[], gymnasium.Env]
 
+OWN = "devote/"
 _TYPED: dict[str, Factory] = {}
 """What this process was told to import; nothing is ever imported because a file names it."""
 
@@ -19,6 +20,7 @@ class Registered:
     """Makes an environment of Gymnasium's registry."""
 
     id: str
+    render_mode: str | None = None
 
     @property
     def time_limit(self) -> int | None:
@@ -28,7 +30,12 @@ class Registered:
     def __call__(self) -> gymnasium.Env:
         """A fresh environment; checking it and limiting its time is left to us."""
         try:
-            return gymnasium.make(self.id, max_episode_steps=-1, disable_env_checker=True)
+            return gymnasium.make(
+                self.id,
+                max_episode_steps=-1,
+                disable_env_checker=True,
+                render_mode=self.render_mode,
+            )
         except gymnasium.error.DependencyNotInstalled as error:
             raise UserError(f"the packages that {self.id} needs", error, "install them") from error
 
@@ -60,12 +67,23 @@ def factory_of(name: str) -> Factory:
     if ":" in name:
         fix = "name it on the command line: code is never imported because a file asks for it"
         raise UserError("an environment that this process knows", repr(name), fix)
+    if name.startswith(OWN):
+        _register_own()
     try:
         gymnasium.spec(name)
     except gymnasium.error.Error as error:
         fix = "use a Gymnasium id, or module:name for an environment of your own"
         raise UserError("a registered Gymnasium id", f"{name!r} ({error})", fix) from error
     return Registered(name)
+
+
+def _register_own() -> None:
+    """Make the ids of our own MuJoCo tasks known."""
+    try:
+        from devote.envs.mujoco.gym import register_envs
+    except ModuleNotFoundError as error:
+        raise UserError("MuJoCo", error, "install devote[mujoco]") from error
+    register_envs()
 
 
 def _require_callable(found: object, name: str) -> Factory:

@@ -1,0 +1,182 @@
+"""Films of what a run's agent does: one episode of the exploitation or the exploration actor."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import tyro
+
+from devote.core import Agent, Env, Grid, HostEnv
+from devote.core.errors import UserError
+from devote.envs.brax_style import StatefulTask
+from devote.envs.gymnasium_list import GymnasiumList
+from devote.envs.gymnasium_settings import GymnasiumSettings
+from devote.envs.gymnasium_task import from_factory
+from devote.envs.mujoco.batch import MujocoEnv
+from devote.envs.naming import Registered, factory_of
+from devote.figures.film import grid_frames, require_film, save_film
+from devote.registry import ENVS, HOST_ENVS, build_agent
+from devote.run import Run
+from devote.saved import saved_run, saved_state
+
+Decide = Callable[[Any, Any, Any, Any], tuple[Any, Any]]
+"""(memory, observation, whether an episode opens, key) -> (action, memory)"""
+
+
+@dataclass(frozen=True)
+class Render:
+    """A film of one episode: the exploitation actor's, or the exploration actor's."""
+
+    run: Annotated[Path, tyro.conf.Positional]
+    """Directory of a run."""
+    out: Path | None = None
+    """A .gif or .mp4; in the run's figures where not given."""
+    explore: bool = False
+    """The behaviour that makes the data, instead of the exploitation actor's best guess."""
+    seed: int | None = None
+    """Which seed's agent; the first of the run where not given."""
+    episode: int = 0
+    """Another number, another draw of all that chance decides."""
+    map: bool = False
+    """Draw coverage bins, also of a task that could be pictured itself."""
+    rate: float = 25.0
+    """Frames a second."""
+
+
+class Camera(NamedTuple):
+    """What is kept of every step, and how pictures are made of it when the episode is over."""
+
+    snap: Callable[[Any], Any]
+    develop: Callable[[Sequence[Any]], Sequence[np.ndarray]]
+
+
+def render(asked: Render) -> Path:
+    """Play the episode and write the film."""
+    actor = "explore" if asked.explore else "exploit"
+    path = asked.out or asked.run / "figures" / f"{actor}_{asked.episode}.gif"
+    require_film(path)
+    run = saved_run(asked.run)
+    seed = run.seed if asked.seed is None else asked.seed
+    env = one_env(run)
+    camera = camera_of(env, asked.map)
+    agent = build_agent(run.agent_name, run.agent, env.spec)
+    decide = decision(agent, learned(asked.run, run, seed), asked.explore)
+    key = jax.random.fold_in(jax.random.key(seed), asked.episode)
+    if isinstance(env, HostEnv):
+        shots = play_host(env, decide, agent.remember(1), camera.snap, key)
+    else:
+        shots = play_jax(env, decide, agent.remember(1), camera.snap, key)
+    return save_film(camera.develop(list(shots)), path, asked.rate)
+
+
+def one_env(run: Run) -> Env | HostEnv:
+    """A single environment of the run's task."""
+    if run.env_name in ENVS:
+        return ENVS[run.env_name](run.env)
+    if isinstance(run.env, GymnasiumSettings):
+        factory = factory_of(run.env.id)
+        if isinstance(factory, Registered):
+            factory = replace(factory, render_mode="rgb_array")
+        return from_factory(factory, replace(run.env, workers=False), 1)
+    return HOST_ENVS[run.env_name](run.env, 1)
+
+
+def learned(directory: Path, run: Run, seed: int) -> Any:
+    """The agent's state of one seed."""
+    seeds = range(run.seed, run.seed + run.seeds)
+    if seed not in seeds:
+        raise UserError(f"a seed of the run, {seeds[0]} to {seeds[-1]}", seed, "change --seed")
+    program = run.program()
+    try:
+        state = saved_state(directory, program).agent
+    finally:
+        program.close()
+    return state if run.seeds == 1 else jax.tree.map(lambda x: x[seed - run.seed], state)
+
+
+def decision(agent: Agent, state: Any, explore: bool) -> Decide:
+    """The actor as a function of one observation."""
+
+    def decide(memory: Any, obs: Any, first: Any, key: Any) -> tuple[Any, Any]:
+        if not explore:
+            return agent.greedy(state, obs[None])[0], memory
+        action, memory = agent.act(state, memory, obs[None], first[None], key)
+        return action[0], memory
+
+    return jax.jit(decide)
+
+
+def play_jax(
+    env: Env, decide: Decide, memory: Any, snap: Callable[[Any], Any], key: Any
+) -> Iterator[Any]:
+    """Snapshots of an episode of a task in JAX, its end included."""
+    reset, step, observe = jax.jit(env.reset), jax.jit(env.step), jax.jit(env.observe)
+    world = reset(jax.random.fold_in(key, 0))
+    yield snap(world)
+    for t in range(env.spec.episode_length):
+        act_key, step_key = jax.random.split(jax.random.fold_in(key, t + 1))
+        action, memory = decide(memory, observe(world), jnp.asarray(t == 0), act_key)
+        world, outcome = step(world, action, step_key)
+        yield snap(world)
+        if outcome.terminated:
+            return
+
+
+def play_host(
+    env: HostEnv, decide: Decide, memory: Any, snap: Callable[[Any], Any], key: Any
+) -> Iterator[Any]:
+    """Snapshots of an episode on the host, until the step before the next one starts."""
+    obs = env.reset(jax.random.fold_in(key, 0))
+    yield snap(obs)
+    for t in range(env.spec.episode_length):
+        act_key, step_key = jax.random.split(jax.random.fold_in(key, t + 1))
+        action, memory = decide(memory, obs[0], np.asarray(t == 0), act_key)
+        done = env.step(np.asarray(action)[None], step_key)
+        if done.terminated[0] or done.truncated[0]:
+            return
+        obs = done.obs
+        yield snap(obs)
+
+
+def camera_of(env: Env | HostEnv, bins: bool) -> Camera:
+    """Pictures of the task itself where it has any, else of its coverage grid."""
+    if isinstance(env, MujocoEnv) and not bins:
+        from devote.envs.mujoco.rendering import frames
+
+        model, physics = env.task.model, env.physics
+        return Camera(
+            lambda _: physics.qpos[0].copy(), lambda all: list(frames(model, np.stack(all)))
+        )
+    if isinstance(env, GymnasiumList) and not bins:
+        return Camera(lambda _: _picture(env), list)
+    if isinstance(env, StatefulTask):
+        return Camera(lambda world: world, env.pictures)
+    grid = _flat_grid(env.spec.grid)
+    if isinstance(env, HostEnv):
+        return Camera(lambda obs: int(env.bin_of(obs)[0]), partial(_over, grid))
+    bin_of = jax.jit(env.bin_of)
+    return Camera(lambda world: int(bin_of(world)), partial(_over, grid))
+
+
+def _over(grid: Grid, bins: Sequence[int]) -> list[np.ndarray]:
+    return grid_frames(grid, np.asarray(bins))
+
+
+def _flat_grid(grid: Grid | None) -> Grid:
+    if grid is None or len(grid.shape) != 2:
+        got = "no grid" if grid is None else f"a grid of shape {grid.shape}"
+        raise UserError("a task with a coverage grid of two dimensions", got, "leave --map away")
+    return grid
+
+
+def _picture(env: GymnasiumList) -> np.ndarray:
+    picture = env.envs[0].render()
+    if not isinstance(picture, np.ndarray) or picture.ndim != 3:
+        fix = 'make the environment with render_mode="rgb_array", or use --map'
+        raise UserError("a picture from the environment's render()", type(picture).__name__, fix)
+    return picture

@@ -1,0 +1,67 @@
+"""Films of trained agents, from a run directory to a file that a viewer opens."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from devote.core.errors import UserError
+from devote.figures.film import HERE
+from devote.loops.train import train
+from devote.presets import smoke
+from devote.render import Render, render
+
+
+@pytest.fixture(scope="module")
+def sea(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of two seeds in a small DeepSea."""
+    directory = tmp_path_factory.mktemp("run") / "sea"
+    run = replace(smoke("deep_sea", "devote"), steps=400, seeds=2)
+    train(run.plan(directory), silent=True)
+    return directory
+
+
+def depths(path: Path, size: int) -> list[int]:
+    """The row of the agent in every frame."""
+    rows = []
+    with Image.open(path) as film:
+        for number in range(film.n_frames):
+            film.seek(number)
+            frame = np.asarray(film.convert("RGB"))
+            here = np.argwhere((frame == HERE).all(axis=-1))
+            rows.append(int(here[:, 0].mean()) * size // frame.shape[0] if len(here) else -1)
+    return rows
+
+
+@pytest.mark.parametrize("explore", [False, True])
+def test_a_film_follows_the_agent_down_the_sea(sea: Path, explore: bool) -> None:
+    path = render(Render(sea, explore=explore, seed=1))
+    assert path == sea / "figures" / ("explore_0.gif" if explore else "exploit_0.gif")
+    seen = depths(path, 8)
+    assert seen[:8] == list(range(8))
+
+
+def test_a_gymnasium_task_draws_itself(tmp_path: Path) -> None:
+    pytest.importorskip("pygame")
+    base = smoke("gymnasium", "sac")
+    env = replace(base.env, id="MountainCarContinuous-v0", time_limit=20)
+    directory = tmp_path / "car"
+    train(replace(base, env=env, steps=400).plan(directory), silent=True)
+    with Image.open(render(Render(directory, rate=25))) as film:
+        assert film.size == (600, 400)
+        shown = []
+        for number in range(film.n_frames):  # frames that are alike are one, shown longer
+            film.seek(number)
+            shown.append(film.info["duration"])
+        assert sum(shown) == 20 * 40
+
+
+def test_what_cannot_be_filmed_is_refused(sea: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"no settings\.json"):
+        render(Render(tmp_path))
+    with pytest.raises(UserError, match="a seed of the run, 0 to 1"):
+        render(Render(sea, seed=7))
+    with pytest.raises(UserError, match=r"\.gif"):
+        render(Render(sea, out=tmp_path / "film.avi"))

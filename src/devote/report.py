@@ -19,7 +19,7 @@ def draw_run(result: Result, directory: Path, title: str) -> list[Path]:
     folder = directory / FIGURES
     folder.mkdir(exist_ok=True)
     written = [save_coverage(read(directory / METRICS), folder / "coverage.png", title)]
-    if grid.centers is None:
+    if len(grid.shape) != 2:
         return written
     program = result.program
     maps = program.per_seed(program.maps(result.state))

@@ -14,6 +14,7 @@ from devote.agents.devote import Devote, DevoteSettings
 from devote.agents.sac import Sac, SacSettings
 from devote.core import Box, Choice, EnvSpec, Index, Transition, Vector
 from devote.core.learning import Learner
+from devote.registry import AGENTS
 
 SAC = SacSettings(
     discount=0.8,
@@ -38,6 +39,12 @@ def sac(kind: str, **changes: Any) -> Sac:
 
 def devote(kind: str, **changes: Any) -> Devote:
     return Devote(replace(DEVOTE, **changes), SPECS[kind])
+
+
+def registered(name: str, kind: str, **changes: Any) -> Any:
+    """Any agent of the registry, as small as the others here."""
+    entry = AGENTS[name]
+    return entry.build(replace(entry.like(DEVOTE), **changes), SPECS[kind])
 
 
 @cache

@@ -3,17 +3,17 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from devote.api import Devote, Sac
+    from devote.api import Devote, Rnd, Sac, Thompson
     from devote.envs.check import check_env
 
-__all__ = ["Devote", "Sac", "check_env"]
-_HOMES = {"Devote": "devote.api", "Sac": "devote.api", "check_env": "devote.envs.check"}
+__all__ = ["Devote", "Rnd", "Sac", "Thompson", "check_env"]
 
 
 def __getattr__(name: str) -> Any:
     """Import what is asked for when it is asked for, so that `import devote` stays light."""
-    if name not in _HOMES:
+    if name not in __all__:
         raise AttributeError(f"module 'devote' has no attribute {name!r}")
     from importlib import import_module
 
-    return vars(import_module(_HOMES[name]))[name]
+    home = "devote.envs.check" if name == "check_env" else "devote.api"
+    return vars(import_module(home))[name]

@@ -13,7 +13,7 @@ import numpy as np
 
 from devote import model_file
 from devote.cli import use_compilation_cache
-from devote.core import Agent, Env, EnvSpec, HostEnv
+from devote.core import Agent, Env, HostEnv
 from devote.core.errors import UserError
 from devote.envs.spaces import Actions, Observations
 from devote.given import Given, given, spaces_seen
@@ -211,11 +211,13 @@ class Model:
         if described.run.agent_name != cls.agent_name:
             fix = f"load it with the class of {described.run.agent_name}"
             raise UserError(f"a model of {cls.agent_name}", described.run.agent_name, fix)
-        source = given(env) if env is not None else described.source()
         model = cls.__new__(cls)
-        model._set(described.run, source, None)
-        if env is not None:
-            _require_alike(described, model.env.spec)
+        if env is None:
+            model._set(described.run, described.source(), None)
+        else:
+            source = given(env)
+            model._set(source.adapted(described.run), source, None)
+            _require_alike(described, source, model)
         model.task = described
         shape = jax.eval_shape(model.agent.init, jax.random.key(0))
         model._learned = model_file.read(Path(path), shape)
@@ -238,11 +240,25 @@ class Sac(Model):
     agent_name = "sac"
 
 
-def _require_alike(described: Described, spec: EnvSpec) -> None:
+class Rnd(Model):
+    """Novelty by random network distillation, in DEVOTE's frame."""
+
+    agent_name = "rnd"
+
+
+class Thompson(Model):
+    """An ensemble of values with priors, one member followed per episode."""
+
+    agent_name = "thompson"
+
+
+def _require_alike(described: Described, source: Given, model: Model) -> None:
     """Refuse an environment that the saved agent does not fit."""
-    for name, saved, found in (
-        ("observations", described.spec.observation, spec.observation),
-        ("actions", described.spec.action, spec.action),
-    ):
-        if saved != found:
-            raise UserError(f"{name} {saved}", found, "give the environment it was trained in")
+    saved, fix = described.spec, "give the environment it was trained in"
+    if source.recipe != described.recipe:
+        raise UserError(f"an environment like {saved.name}", source.recipe, fix)
+    found = model.env.spec
+    if saved.observation != found.observation:
+        raise UserError(f"observations {saved.observation}", found.observation, fix)
+    if saved.action != found.action:
+        raise UserError(f"actions {saved.action}", found.action, fix)

@@ -40,10 +40,13 @@ class Described:
     step: int
 
     def source(self) -> Given | None:
-        """The task by the name that the model has for it; None where it has none."""
+        """The task by the name that the model has for it; None where nobody here knows it."""
         env = self.run.env
         name = env.id if isinstance(env, GymnasiumSettings) else self.recipe
-        return given(name) if name else None
+        try:
+            return given(name)
+        except UserError:  # its package is not imported, and must not be because a file says so
+            return None
 
 
 def write(path: Path, described: Described, agent_state: Any) -> None:

@@ -1,0 +1,222 @@
+"""The Python face, from the outside."""
+
+import json
+import runpy
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+import devote
+from devote import Devote, Sac, check_env
+from devote.core.errors import UserError
+
+EXAMPLE = Path(__file__).parent.parent / "examples" / "ten_lines.py"
+TINY: dict[str, Any] = {"preset": "smoke", "log_interval": 80, "eval_episodes": 2}
+SHORT: dict[str, Any] = TINY | {"time_limit": 20, "reports_success": True}
+
+
+class Corridor(gymnasium.Env):
+    """Nine cells in a Dict; walking right to the end pays 1 and ends the episode."""
+
+    observation_space = spaces.Dict({"at": spaces.Discrete(9), "far": spaces.Box(-9, 9, (1,))})
+    action_space = spaces.Discrete(2, start=-1)
+
+    def _obs(self) -> dict[str, Any]:
+        return {"at": self.at, "far": np.float32([8 - self.at])}
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        self.at, self.count = 0, 0
+        return self._obs(), {}
+
+    def step(self, action: Any) -> Any:
+        assert self.action_space.contains(action)
+        self.at = int(np.clip(self.at + (1 if action == 0 else -1), 0, 8))
+        self.count += 1
+        won = self.at == 8
+        return self._obs(), float(won), won, self.count >= 20, {"is_success": won}
+
+
+@cache
+def trained() -> Sac:
+    """One small agent for all that only looks."""
+    return Sac(Corridor, seed=3, **SHORT).learn(160, progress_bar=False)
+
+
+def observations(number: int) -> list[dict[str, Any]]:
+    return [{"at": i, "far": np.float32([8 - i])} for i in range(number)]
+
+
+def stacked(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    return {name: np.stack([row[name] for row in rows]) for name in rows[0]}
+
+
+def test_predict_speaks_the_environments_language_for_one_and_for_many() -> None:
+    agent, rows = trained(), observations(5)
+    ones = [agent.predict(row) for row in rows]
+    assert all(Corridor.action_space.contains(action) for action in ones)
+    np.testing.assert_array_equal(agent.predict(stacked(rows)), ones)
+    drawn = [agent.predict(stacked(observations(8)), explore=True) for _ in range(6)]
+    assert len({tuple(actions.tolist()) for actions in drawn}) > 1, "exploration is not drawn"
+    assert agent.predict(rows[0], deterministic=True) == ones[0]
+
+
+@pytest.mark.parametrize("words", [(True, True), (False, False)])
+def test_contradictions_in_predict_are_refused(words: tuple[bool, bool]) -> None:
+    with pytest.raises(UserError, match="leave deterministic away"):
+        trained().predict(observations(1)[0], deterministic=words[0], explore=words[1])
+
+
+def test_predict_refuses_other_shapes() -> None:
+    with pytest.raises(UserError, match=r"obs\['at'\] of shape \(\)"):
+        trained().predict(stacked(observations(2)) | {"at": np.zeros((2, 2))})
+
+
+def test_evaluation_counts_complete_episodes() -> None:
+    found = trained().evaluate(episodes=3)
+    assert found["episodes"] == 3
+    assert 1 <= found["mean_ep_length"] <= 20
+    assert 0 <= found["success_rate"] <= 1
+
+
+def test_a_saved_model_describes_itself_and_acts_alike(tmp_path: Path) -> None:
+    agent, batch = trained(), stacked(observations(9))
+    agent.save(tmp_path)
+    alone = Sac.load(tmp_path)
+    np.testing.assert_array_equal(alone.predict(batch), agent.predict(batch))
+    assert (alone.steps, alone.run) == (agent.steps, agent.run)
+    with pytest.raises(UserError, match=r"Sac.load\(path, env=...\)"):
+        alone.evaluate(1)
+    assert Sac.load(tmp_path, Corridor).evaluate(episodes=2) == agent.evaluate(episodes=2)
+    with pytest.raises(UserError, match="a model of devote"):
+        Devote.load(tmp_path)
+    with pytest.raises(UserError, match="trained in"):
+        Sac.load(tmp_path, "CartPole-v1")
+
+
+def test_a_model_that_was_tampered_with_is_refused(tmp_path: Path) -> None:
+    trained().save(tmp_path)
+    path = tmp_path / "model.json"
+    sound = json.loads(path.read_text())
+
+    def refused(message: str, **changes: Any) -> None:
+        path.write_text(json.dumps(sound | changes))
+        with pytest.raises(UserError, match=message):
+            Sac.load(tmp_path)
+
+    refused("as it was saved", step=7)
+    refused("known agent", agent="os:system")
+    refused("known recipe", recipe="nowhere")
+    refused("settings", settings=sound["settings"] | {"extra": 1})
+    refused("discount to be a number", settings=_deeper(sound["settings"], discount="high"))
+    refused("description of a space", task=sound["task"] | {"action": {"kind": "Code"}})
+    path.write_text("{")
+    with pytest.raises(UserError, match="damaged"):
+        Sac.load(tmp_path)
+    with pytest.raises(UserError, match="a model in"):
+        Sac.load(tmp_path / "elsewhere")
+
+
+def _deeper(settings: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    return settings | {"agent": settings["agent"] | changes}
+
+
+def test_one_environment_object_trains_is_evaluated_and_goes_on() -> None:
+    env = Corridor()
+    agent = Sac(env, **SHORT)
+    assert agent.run.loop.num_envs == 1
+    seen: list[int] = []
+
+    def stop_at_once(row: dict[str, Any]) -> bool:
+        seen.append(row["step"])
+        return False
+
+    agent.learn(10_000, progress_bar=False, callback=stop_at_once)
+    assert seen == [agent.steps]
+    assert agent.steps < 10_000
+    assert agent.evaluate(episodes=2)["episodes"] == 2
+    before = agent.steps
+    agent.learn(80, progress_bar=False)
+    assert agent.steps >= before + 80
+
+
+def test_a_directory_makes_the_same_lines_go_on(tmp_path: Path) -> None:
+    def lines(steps: int) -> Sac:
+        agent = Sac(Corridor, directory=tmp_path / "run", **SHORT)
+        return agent.learn(steps, progress_bar=False)
+
+    first = lines(160)
+    again = lines(160)
+    assert again.steps == first.steps
+    batch = stacked(observations(9))
+    np.testing.assert_array_equal(first.predict(batch), again.predict(batch))
+    assert lines(320).steps >= 320
+    with pytest.raises(UserError, match=r"asked 0\.5"):
+        Sac(Corridor, directory=tmp_path / "run", discount=0.5, **SHORT).learn(160)
+
+
+def test_tasks_of_ours_by_name() -> None:
+    agent = Sac("deep_sea", size=4, **TINY).learn(160, progress_bar=False)
+    assert agent.predict(3) in (0, 1)
+    assert agent.predict(np.arange(5)).shape == (5,)
+    assert agent.evaluate(episodes=2)["mean_ep_length"] == 4
+
+
+@pytest.mark.parametrize("name", ["MountainCarContinuous-v0", "CliffWalking-v1"])
+def test_the_ten_lines(name: str, tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["ten_lines.py", name, "1200"])
+    runpy.run_path(str(EXAMPLE))
+    text = capsys.readouterr().out
+    assert "'episodes': 10.0" in text
+    assert "do" in text.splitlines()[-1]
+    assert {path.suffix for path in (tmp_path / "runs").rglob("*") if path.is_file()} == {
+        ".json",
+        ".safetensors",
+    }
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"lenght_scale": 2.0}, "did you mean length_scale"),
+        ({"num_indices": 2.5}, "num_indices to be a value of type int"),
+        ({"num_indices": True}, "num_indices"),
+        ({"prior": "furier"}, "prior to be one of 'fourier', 'relu'"),
+        ({"discount": 2.0}, "discount from 0 to 1"),
+        ({"preset": "tiny"}, "a preset among"),
+        ({"scale_inputs": 1}, "scale_inputs to be a value of type bool"),
+    ],
+)
+def test_mistakes_in_settings_are_named(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        Devote(Corridor, **settings)
+
+
+def test_settings_of_every_kind_are_taken() -> None:
+    run = Devote("CartPole-v1", seed=5, length_scale=2, discount=1, num_envs=3, time_limit=7).run
+    assert (run.seed, run.agent.length_scale, run.agent.sac.discount) == (5, 2.0, 1.0)
+    assert (run.loop.num_envs, run.env.time_limit, run.env.id) == (3, 7, "CartPole-v1")
+
+
+def test_environments_that_are_none_are_refused() -> None:
+    with pytest.raises(UserError, match="MountainCarContinuous"):
+        Devote("MountainCarContinous-v0")
+    with pytest.raises(UserError, match="Gymnasium id, environment"):
+        Devote(7)
+
+
+def test_the_package_is_light_and_says_what_it_has() -> None:
+    code = "import sys, devote; print({'jax', 'gymnasium', 'numpy'} & set(sys.modules))"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "set()"
+    assert check_env.__module__ == "devote.envs.check"
+    with pytest.raises(AttributeError, match="no attribute 'Devot'"):
+        _ = devote.Devot

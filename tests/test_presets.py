@@ -6,8 +6,10 @@ import jax
 import numpy as np
 import pytest
 
+from devote.agents.sac import SacSettings
 from devote.loops.settings import LoopSettings
 from devote.presets import PRESETS
+from devote.registry import AGENTS
 
 
 @pytest.mark.parametrize("preset", ["paper", "authors"])
@@ -53,3 +55,34 @@ def test_paper_preset_is_the_papers_table() -> None:
     assert agent.corrector_sees_action
     assert agent.bonus_has_novelty
     assert agent.propagation == "magnitude"
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("agent", AGENTS)
+def test_every_agent_has_devotes_backbone_schedule_and_budget(preset: str, agent: str) -> None:
+    ours, theirs = (PRESETS[preset]("spiral", name) for name in ("devote", agent))
+    assert (theirs.env, theirs.loop, theirs.steps) == (ours.env, ours.loop, ours.steps)
+    sac = theirs.agent if isinstance(theirs.agent, SacSettings) else theirs.agent.sac
+    # one squared error for all critics of joint TD needs a plain head
+    assert replace(sac, value_head=ours.agent.sac.value_head) == ours.agent.sac
+
+
+def test_ablations_change_what_they_are_named_for_and_nothing_else() -> None:
+    whole = PRESETS["desk"]("spiral", "devote")
+    changes = {
+        "devote-no-rfn": {"prior"},
+        "devote-no-resets": {"reset_strength"},
+        "devote-no-tud-opt": {"propagation"},
+        "devote-no-tud-opt-ucb": {"propagation", "bonus"},
+        "devote-no-tud": {"propagation"},  # and the losses, by its class
+        "devote-no-tud-ucb": {"propagation", "bonus"},
+    }
+    for name, expected in changes.items():
+        found = PRESETS["desk"]("spiral", name).difference(whole)
+        assert set(found) == expected | {"agent_name"}, name
+
+
+def test_priors_steer_thompsons_actors_except_in_the_authors_code() -> None:
+    steered = {name: preset("spiral", "thompson").agent for name, preset in PRESETS.items()}
+    assert [name for name, agent in steered.items() if not agent.prior_in_actor] == ["authors"]
+    assert [name for name, agent in steered.items() if not agent.prior_sees_action] == ["authors"]

@@ -22,7 +22,7 @@ from devote.core.trees import interpolate
 from devote.epistemic.distillation import (
     distillation_error,
     distillation_loss,
-    normalised,
+    standardised,
     start_seen,
 )
 from devote.epistemic.moments import Moments, moments
@@ -137,7 +137,7 @@ class RndClassic:
     def view(self, state: RndClassicState, obs: Observation) -> Observation:
         """Observations as target and predictor see them."""
         clip = self.settings.observation_clip
-        return normalised(state.seen, self.spec.observation, obs, clip)
+        return standardised(state.seen, self.spec.observation, obs, clip)
 
     def novelty(self, state: RndClassicState, obs: Observation) -> Float[Array, "batch"]:
         """The predictor's squared error."""

@@ -13,7 +13,9 @@ def start_seen(space: Vector | Index) -> Moments:
     return moments(() if isinstance(space, Index) else (space.size,))
 
 
-def normalised(seen: Moments, space: Vector | Index, obs: Observation, clip: float) -> Observation:
+def standardised(
+    seen: Moments, space: Vector | Index, obs: Observation, clip: float
+) -> Observation:
     """Observations of zero mean and unit variance, clipped; a one-hot one is left alone."""
     if isinstance(space, Index):
         return obs

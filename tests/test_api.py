@@ -169,7 +169,9 @@ def test_tasks_of_ours_by_name() -> None:
     assert agent.evaluate(episodes=2)["mean_ep_length"] == 4
 
 
-@pytest.mark.parametrize("name", ["MountainCarContinuous-v0", "CliffWalking-v1"])
+@pytest.mark.parametrize(
+    "name", ["MountainCarContinuous-v0", "CliffWalking-v1", "devote/AntMaze-v0"]
+)
 def test_the_ten_lines(name: str, tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", ["ten_lines.py", name, "1200"])

@@ -3,10 +3,10 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from devote.api import Devote, Rnd, Sac, Thompson
+    from devote.api import Devote, Rnd, Sac, Sombrl, Thompson
     from devote.envs.check import check_env
 
-__all__ = ["Devote", "Rnd", "Sac", "Thompson", "check_env"]
+__all__ = ["Devote", "Rnd", "Sac", "Sombrl", "Thompson", "check_env"]
 
 
 def __getattr__(name: str) -> Any:

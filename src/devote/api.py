@@ -194,7 +194,9 @@ class Model:
         only = self._source().fixed is not None
         env = self.env if only else self._source().build(self.run, min(episodes, 16))
         found = evaluate(self.agent, env, self.state, self._exploit, episodes, self.run.seed)
-        if only and self._training is not None:
+        if not only:
+            _close(env)
+        elif self._training is not None:
             # the episodes that were under way are gone
             self._training.state, _ = self.program.resume(self._training.state)
         return found
@@ -250,6 +252,17 @@ class Thompson(Model):
     """An ensemble of values with priors, one member followed per episode."""
 
     agent_name = "thompson"
+
+
+class Sombrl(Model):
+    """Optimism towards what an ensemble of models of the world disagrees on."""
+
+    agent_name = "sombrl"
+
+
+def _close(env: Env | HostEnv) -> None:
+    if isinstance(env, HostEnv):
+        env.close()
 
 
 def _require_alike(described: Described, source: Given, model: Model) -> None:

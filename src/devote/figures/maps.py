@@ -11,9 +11,11 @@ def draw_map(axes: Axes, grid: Grid, values: np.ndarray, title: str, log: bool =
     image = np.where(grid.eligible, values, np.nan).astype(float).reshape(grid.shape)
     if log:
         image = np.log10(np.where(image > 0, image, np.nan))
-    shown = axes.imshow(image, extent=grid.extent, origin="upper", cmap="viridis", aspect="equal")
+    shown = axes.imshow(image, extent=grid.extent, origin="upper", cmap="viridis")
     walls = np.where(grid.eligible, np.nan, 0.75).reshape(grid.shape)
     axes.imshow(walls, extent=grid.extent, origin="upper", cmap="gray", vmin=0, vmax=1)
+    axes.set_aspect("auto")
+    axes.set_box_aspect(grid.shape[0] / grid.shape[1])  # bins are square, whatever their units
     axes.figure.colorbar(shown, ax=axes, shrink=0.75)
     axes.set(title=title, xlabel=grid.labels[0], ylabel=grid.labels[1])
     axes.grid(False)

@@ -1,0 +1,183 @@
+"""SOMBRL's own arithmetic, and an ensemble that disagrees where it has no data."""
+
+from dataclasses import replace
+from functools import cache
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from devote.agents.model_uncertainty import UncertaintySettings
+from devote.agents.sombrl import Sombrl, SombrlSettings, weight_loss
+from devote.agents.world_model import WorldModelSettings, in_time, world_model_loss
+from devote.core import Vector
+from devote.core.errors import UserError
+from devote.core.learning import Optimiser
+from devote.epistemic.disagreement import (
+    Guess,
+    Guesser,
+    disagreement,
+    guessing_loss,
+    pooled,
+    spread,
+    standardised,
+    standards,
+)
+from devote.nets.encoder import Encoder
+from devote.nets.ensemble import Ensemble
+from devote.nets.rows import name_rows, take_rows
+from tiny import SAC, SPECS, assert_close, fresh, shaken, some_batch
+
+SMALL = UncertaintySettings(
+    model=WorldModelSettings(
+        model_width=8,
+        model_depth=2,
+        memory_size=8,
+        memory_blocks=2,
+        code_groups=2,
+        code_classes=3,
+    ),
+    sequence_length=6,
+    num_guessers=3,
+    guesser_width=8,
+    embedding_size=4,
+)
+KEY = jax.random.key(0)
+
+
+@cache
+def agent(kind: str) -> Sombrl:
+    return Sombrl(SombrlSettings(sac=SAC, uncertainty=SMALL), SPECS[kind])
+
+
+@cache
+def state(kind: str):
+    return shaken(1, fresh(agent(kind)))
+
+
+@pytest.mark.parametrize("kind", SPECS)
+def test_explorer_maximises_task_value_plus_weighted_intrinsic_value(kind) -> None:
+    batch, now = some_batch(0, SPECS[kind]), state(kind)
+    value = agent(kind).optimistic_value(now, batch.obs, batch.action)
+    weight = np.exp(now.log_weight.net)
+    wanted = now.task.task_value.net(batch.obs, batch.action) + weight * now.intrinsic_value.net(
+        batch.obs, batch.action
+    )
+    assert abs(weight - 1) > 0.01
+    np.testing.assert_allclose(value, wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_intrinsic_value_is_regressed_on_disagreement_and_what_follows() -> None:
+    batch, now = some_batch(0, SPECS["discrete"]), state("discrete")
+    reward = jnp.arange(24.0)
+    target = agent("discrete").intrinsic_target(now, batch, reward, KEY)
+    probs = now.explorer.actor.net._probs(batch.next_obs)
+    values = np.stack(
+        [
+            now.intrinsic_value_target(batch.next_obs, jnp.broadcast_to(choice, probs.shape))
+            for choice in jnp.eye(3)
+        ],
+        axis=-1,
+    )
+    ahead = SAC.discount * batch.discount * (probs * values).sum(-1)
+    np.testing.assert_allclose(target, reward + ahead, rtol=1e-4, atol=1e-4)
+    assert (np.asarray(target)[np.asarray(batch.discount) == 0] % 1 == 0).all()
+
+
+def test_weight_falls_where_the_actor_finds_more_than_its_slow_copy() -> None:
+    slope = jax.grad(lambda w, surplus: weight_loss(w, surplus, 0.1)[0])
+    log_weight = jnp.log(2.0)
+    for surplus in (-1.0, 0.0, 0.5):
+        wanted = surplus + 2 * 0.1 * 2.0**2
+        np.testing.assert_allclose(slope(log_weight, surplus), wanted, rtol=1e-5)
+
+
+def test_model_reads_rows_and_decodes_the_observations_themselves() -> None:
+    kind = "discrete"
+    batch, model = some_batch(3, SPECS[kind], 12), state(kind).beliefs.model.net
+    named, by_rows = name_rows(batch, SPECS[kind].observation)
+
+    @jax.jit
+    def loss(net, batch, truth):
+        steps, aim = in_time((batch, truth), 6)
+        return world_model_loss(net, SMALL.model, steps, aim, KEY)
+
+    dense = loss(model, batch, batch.next_obs)
+    sparse = loss(take_rows(model, named), by_rows, batch.next_obs)
+    assert_close(dense, sparse, rtol=1e-4, atol=1e-5)
+
+
+def guess_of(rng: np.random.Generator) -> Guess:
+    def normal(*shape: int) -> jax.Array:
+        return jnp.asarray(rng.normal(size=shape), jnp.float32)
+
+    return Guess(normal(3, 7, 4), normal(3, 7, 2, 3), normal(3, 7))
+
+
+def test_spread_is_the_sum_of_standard_deviations() -> None:
+    guess = guess_of(np.random.default_rng(0))
+    probs = np.exp(guess.code) / np.exp(guess.code).sum(-1, keepdims=True)
+    plain = [np.sign(x) * np.expm1(np.abs(x)) for x in map(np.asarray, guess)]
+    wanted = plain[0].std(0).sum(-1) + probs.std(0).sum((-2, -1)) + plain[2].std(0)
+    np.testing.assert_allclose(spread(guess), wanted, rtol=1e-4)
+
+
+def test_members_that_agree_have_no_spread() -> None:
+    guess = guess_of(np.random.default_rng(0))
+    same = jax.tree.map(lambda x: jnp.broadcast_to(x[:1], x.shape), guess)
+    np.testing.assert_allclose(spread(same), 0.0, atol=1e-5)
+
+
+def test_pooling_takes_the_largest_of_each_window() -> None:
+    pool = pooled(jnp.array([[1.0, 5.0, -2.0, -3.0, 0.0, 7.0]]), 3)
+    np.testing.assert_array_equal(pool, [[5.0, -2.0, 7.0]])
+
+
+def test_targets_are_standardised_by_all_that_was_seen() -> None:
+    rng = np.random.default_rng(2)
+    embedding, reward = rng.normal(3, 2, (500, 4)), rng.normal(-1, 5, 500)
+    scale = standards(4)
+    for part in range(5):
+        rows = slice(100 * part, 100 * part + 100)
+        scale = scale.follow(jnp.asarray(embedding[rows]), jnp.asarray(reward[rows]))
+    target = standardised(Guess(jnp.asarray(embedding), jnp.zeros(()), jnp.asarray(reward)), scale)
+    for values in (target.embedding, target.reward):
+        np.testing.assert_allclose(np.mean(values, 0), 0.0, atol=1e-3)
+        np.testing.assert_allclose(np.std(values, 0), 1.0, atol=1e-3)
+
+
+def test_disagreement_falls_where_there_is_data() -> None:
+    rng = np.random.default_rng(4)
+    space = Vector((-1.0, -1.0), (1.0, 1.0))
+    guessers = Ensemble(
+        KEY, 4, lambda k: Guesser(k, Encoder(space), 1, (32, 32), (2, 2, 3), action_gain=1.0)
+    )
+    known = jnp.asarray(rng.uniform(0.2, 1, (64, 2)), jnp.float32)
+    unknown = -known
+    action = jnp.asarray(rng.uniform(-1, 1, (64, 1)), jnp.float32)
+    code = jax.nn.one_hot((known > 0.6).astype(int), 3)
+    target = Guess(known, code, known.sum(-1))
+    optimiser = Optimiser(3e-3)
+
+    @jax.jit
+    def fit(learner):
+        def update(learner, _):
+            return optimiser.descend(learner, guessing_loss, known, action, target)[0], None
+
+        return jax.lax.scan(update, learner, length=400)[0].net
+
+    trained = fit(optimiser.start(guessers))
+    before, after, elsewhere = (
+        float(disagreement(net, obs, action).mean())
+        for net, obs in ((guessers, known), (trained, known), (trained, unknown))
+    )
+    assert after < 0.2 * before
+    assert elsewhere > 4 * after
+
+
+def test_sizes_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(UserError, match="embedding_size"):
+        replace(SMALL, embedding_size=3)
+    with pytest.raises(UserError, match="memory_blocks"):
+        replace(SMALL.model, memory_blocks=3)

@@ -91,7 +91,7 @@ def check_env_command(words: list[str]) -> int:
         raise UserError("one environment after `devote check-env`", " ".join(words) or "none", fix)
     from devote.envs.check import check_env
 
-    _import_typed(words[0])
+    import_typed(words[0])
     report = check_env(words[0])
     print(report)
     return 0 if report.ok else 1
@@ -152,7 +152,7 @@ def parse_train(words: list[str]) -> tuple[Any, Path | None]:
     from devote.run import Run
 
     named = _names(words)
-    env = _task(named.env, list(TASKS))
+    env = task_of(named.env, list(TASKS))
     agent = _choice("agent", named.agent, list(AGENTS))
     preset = _choice("preset", named.preset, list(PRESETS))
     base = PRESETS[preset](env, agent)
@@ -252,15 +252,15 @@ def _flag(kind: Any, name: str, text: str) -> Any:
     return Annotated[kind, tyro.conf.arg(name=name, help=text)]
 
 
-def _task(name: str, known: list[str]) -> str:
+def task_of(name: str, known: list[str]) -> str:
     """The task that a word names: one of ours, or `gymnasium` for an id of Gymnasium's."""
     if name in known or not (":" in name or re.search(r"-v\d+$", name)):
         return _choice("environment", name, known)
-    _import_typed(name)
+    import_typed(name)
     return "gymnasium"
 
 
-def _import_typed(name: str) -> None:
+def import_typed(name: str) -> None:
     """Import the module of `module:name`, which a person has typed, also from where they are."""
     from devote.envs.naming import learn_name
 

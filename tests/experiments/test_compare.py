@@ -81,7 +81,7 @@ def test_a_run_s_own_command_gives_the_same_run() -> None:
 
 
 def test_several_numbers_are_joined_by_a_plus() -> None:
-    task = "gymnasium,id=CartPole-v1,coverage_entries=0+2"
+    task = "CartPole-v1,coverage_entries=0+2"
     cell = next(iter(study_of(replace(ASKED, envs=(task,))).runs().values()))
     assert (cell.run.env.id, cell.run.env.coverage_entries) == ("CartPole-v1", (0, 2))
     assert cli.parse_train(command(cell.run).split()[2:])[0] == cell.run

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import tyro
 
+from devote.cli import task_of
 from devote.core.errors import UserError
 from devote.experiments.changes import parse_change, require_known
 from devote.experiments.study import Method, Scale, Study, Task
@@ -21,7 +22,7 @@ class Compare:
     """Agents on environments: the same budget and backbone for all, resumable, with intervals."""
 
     envs: tuple[str, ...]
-    """Names, each perhaps with changes: `spiral deep_sea,size=20,steps=60000`."""
+    """Names, Gymnasium ids or module:MyEnv, with changes after commas: `deep_sea,size=20`."""
     agents: tuple[str, ...] = ("devote", "sac")
     """The first one is compared with each of the others."""
     seeds: int = 5
@@ -101,9 +102,10 @@ def _changes(
 
 
 def _task(text: str, shared: dict[str, str]) -> Task:
-    env, *changes = text.split(",")
-    require_known([env], TASKS, "environment")
-    own = dict(parse_change(change) for change in changes)
+    typed, *changes = text.split(",")
+    env = task_of(typed, list(TASKS))
+    own = {} if env == typed else {"id": typed}
+    own |= dict(parse_change(change) for change in changes)
     return Task(
         name=_file_name(text),
         env=env,

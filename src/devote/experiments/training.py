@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from devote.envs.gymnasium_settings import GymnasiumSettings
 from devote.experiments.identity import differences, identity
 from devote.experiments.record import read_record
 from devote.loops.metrics_log import read
@@ -75,10 +76,12 @@ class TrainingCell:
 
     def make(self) -> bool:
         """Train from the newest checkpoint on, then draw the maps."""
-        from devote.cli import use_compilation_cache
+        from devote.cli import task_of, use_compilation_cache
         from devote.loops.train import train
         from devote.report import draw_run
 
+        if isinstance(self.run.env, GymnasiumSettings):
+            task_of(self.run.env.id, [])  # a process of its own has to import module:name anew
         use_compilation_cache()
         result = train(self.run.plan(self.folder))
         if result.stopped_by is None:

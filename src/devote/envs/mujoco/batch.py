@@ -84,10 +84,8 @@ class MujocoEnv:
         # MuJoCo puts a world that has blown up back to its default state and time.
         sound = self.physics.time > (self._elapsed - 0.5) * self.task.step_time
         if not sound.all():
-            judged, next_obs = (
-                _forget(judged, sound),
-                np.where(sound[:, None], next_obs, self._seen),
-            )
+            judged = _forget(judged, sound)
+            next_obs = np.where(sound[:, None], next_obs, self._seen)
         late = self._elapsed >= self.spec.episode_length
         truncated = (late & ~judged.terminated) | ~sound
         self._seen = self._after(judged.terminated | truncated, next_obs, key)
@@ -102,11 +100,14 @@ class MujocoEnv:
             valid=sound,
         )
 
-    def place(self, qpos: np.ndarray, qvel: np.ndarray) -> np.ndarray:
-        """Start episodes from given positions and velocities, one row per world."""
+    def place(
+        self, qpos: np.ndarray, qvel: np.ndarray, ctrl: np.ndarray | float = 0.0
+    ) -> np.ndarray:
+        """Start episodes from given positions, velocities and last commands, a row per world."""
         self.physics.restart(np.arange(self.num_envs))
         self.physics.qpos[:] = qpos
         self.physics.qvel[:] = qvel
+        self.physics.ctrl[:] = ctrl
         self._elapsed[:] = 0
         self._seen = self._observe()
         return self._seen

@@ -1,0 +1,142 @@
+"""What every agent promises in the loop on the host, and every task on the host."""
+
+from dataclasses import replace
+from functools import cache, partial
+
+import jax
+import numpy as np
+import pytest
+from every import PAIRS, SEEDS, loop
+
+from devote.core import Choice, Index
+from devote.loops.fused import FusedLoop
+from devote.loops.host import HostLoop, blank_rows
+from devote.loops.host_program import HostProgram
+from devote.loops.program import FusedProgram
+from devote.loops.sound import require_obs, require_step
+from devote.presets import smoke
+from devote.registry import HOST_ENVS
+from on_host import OnHost
+from tiny import changed_leaves
+
+ENVS, STEPS = 3, 25
+# `gymnasium` is any task; its own tests hold it to the same.
+TASKS = [name for name in HOST_ENVS if name != "gymnasium"]
+
+
+def on_host(compiled: FusedLoop) -> HostProgram:
+    """The same agent and task with the task on the host."""
+
+    def make(num_envs: int) -> OnHost:
+        return OnHost(compiled.env, num_envs)
+
+    settings = replace(compiled.settings, overlap=False)
+    envs = tuple(make(settings.num_envs) for _ in SEEDS)
+    return HostProgram(compiled.agent, envs, make, settings, SEEDS)
+
+
+@pytest.mark.parametrize(("name", "task"), dict(PAIRS).items())
+def test_every_agent_fits_the_loop_on_the_host(name, task) -> None:
+    compiled = loop(name, task)
+    host = HostLoop(compiled.agent, compiled.env.spec, compiled.settings)
+    agent, memory, held, key = jax.eval_shape(host.init, jax.random.key(0))
+    rows = blank_rows(host.spec, (host.round.vector_steps, host.settings.num_envs))
+    obs, first = rows.transition.obs[0], rows.transition.first[0]
+    action, after, *_ = jax.eval_shape(host.act, agent, memory, obs, first, key)
+    assert action.shape == rows.transition.action[0].shape
+    assert after == memory
+    tally = jax.eval_shape(host.no_tally, agent, held)
+    assert jax.eval_shape(host.learn, agent, held, tally, rows) == (agent, held, tally)
+    found = jax.eval_shape(partial(host.summarise, rounds=1), agent, held, tally)
+    _, expected = jax.eval_shape(compiled.chunk, jax.eval_shape(compiled.init, key))
+    assert found == expected
+
+
+def test_an_agent_that_remembers_and_learns_does_the_same_in_both_loops() -> None:
+    compiled = loop("thompson", "deep_sea")
+    fused, host = FusedProgram(compiled, SEEDS), on_host(compiled)
+    expected, _ = fused.chunk(fused.prefill(fused.init()))
+    found, _ = host.chunk(host.prefill(host.init()))
+    for part in ("agent", "memory", "replay", "episodes"):
+        assert not changed_leaves(getattr(expected, part), getattr(found, part)), part
+
+
+@cache
+def task(name: str):
+    """A small batch."""
+    return HOST_ENVS[name](smoke(name, "sac").env, ENVS)
+
+
+def walk(name: str, seed: int):
+    """Observations before and all of every step of a random behaviour."""
+    env, rng = task(name), np.random.default_rng(seed)
+    keys = jax.random.split(jax.random.key(seed), STEPS + 1)
+    obs, seen = env.reset(keys[0]), []
+    require_obs(obs, env.spec, ENVS, "reset")
+    for key in keys[1:]:
+        action = random_action(env.spec.action, rng)
+        step = env.step(action, key)
+        require_step(step, action, env.spec, "a step")
+        seen.append((obs.copy(), jax.tree.map(np.copy, step), obs, step))
+        obs = step.obs
+    for before, copy, now, step in seen:  # nobody writes into what was handed out
+        assert not changed_leaves((before, copy), (now, step))
+    return [(before, copy) for before, copy, _, _ in seen]
+
+
+def random_action(kind, rng) -> np.ndarray:
+    if isinstance(kind, Choice):
+        return np.eye(kind.size, dtype=np.float32)[rng.integers(kind.size, size=ENVS)]
+    return rng.uniform(-1, 1, (ENVS, kind.size)).astype(np.float32)
+
+
+@pytest.mark.parametrize("name", TASKS)
+class TestEveryTaskOnTheHost:
+    def test_same_keys_same_walk_and_other_keys_another(self, name) -> None:
+        first, again, other = walk(name, 0), walk(name, 0), walk(name, 1)
+        assert not changed_leaves(first, again)
+        assert not np.array_equal(first[0][0], other[0][0])
+
+    def test_successors_are_where_the_next_decision_is_made_unless_the_episode_ended(
+        self, name
+    ) -> None:
+        for _, step in walk(name, 2):
+            goes_on = step.valid & ~(step.terminated | step.truncated)
+            np.testing.assert_array_equal(step.obs[goes_on], step.next_obs[goes_on])
+
+    def test_time_limits_cut_and_show_the_true_successor(self, name) -> None:
+        env, rng = task(name), np.random.default_rng(3)
+        env.reset(jax.random.key(3))
+        limit = env.spec.episode_length
+        for t in range(limit):
+            step = env.step(random_action(env.spec.action, rng), jax.random.key(t))
+            assert not (step.truncated & step.terminated).any()
+            if t < limit - 1:
+                assert not (step.truncated & step.valid).any()
+        cut = step.truncated & step.valid
+        assert cut.any()
+        assert (step.obs[cut] != step.next_obs[cut]).any(axis=-1).all()
+
+    def test_saved_tasks_go_on_exactly(self, name) -> None:
+        env = task(name)
+        walk(name, 4)
+        saved = jax.tree.map(np.copy, env.save())
+        rng = np.random.default_rng(5)
+        actions = [random_action(env.spec.action, rng) for _ in range(10)]
+        before = [env.step(action, jax.random.key(i)) for i, action in enumerate(actions)]
+        walk(name, 6)
+        env.restore(saved)
+        after = [env.step(action, jax.random.key(i)) for i, action in enumerate(actions)]
+        assert not changed_leaves(before, after)
+
+    def test_bins_lie_in_the_grid(self, name) -> None:
+        env = task(name)
+        assert not isinstance(env.spec.observation, Index)
+        if env.spec.grid is None:
+            return
+        seen = np.concatenate([step.next_obs for _, step in walk(name, 7)])
+        bins = env.bin_of(seen)
+        assert bins.shape == (len(seen),)
+        assert bins.dtype == np.int32
+        assert ((bins >= -1) & (bins < env.spec.grid.size)).all()
+        assert (bins >= 0).any()

@@ -15,6 +15,7 @@ from devote.agents.sombrl import Sombrl, SombrlSettings, sombrl
 from devote.agents.thompson import Thompson, ThompsonSettings, thompson
 from devote.core import Agent, Env, EnvSpec, HostEnv
 from devote.envs import DeepSea, DeepSeaSettings, PointMaze, PointMazeSettings
+from devote.envs.brax_style import BraxSettings, PlaygroundSettings, brax, playground
 from devote.envs.gymnasium_settings import GymnasiumSettings
 from devote.envs.mujoco import (
     AntMaze,
@@ -32,6 +33,8 @@ EnvSettings = (
     DeepSeaSettings
     | PointMazeSettings
     | GymnasiumSettings
+    | BraxSettings
+    | PlaygroundSettings
     | CheetahSettings
     | CartpoleSettings
     | AntMazeSettings
@@ -54,6 +57,8 @@ ENVS: dict[str, Callable[[Any], Env]] = {
     "spiral": PointMaze,
     "u_maze": PointMaze,
     "deep_sea": DeepSea,
+    "brax": brax,
+    "playground": playground,
 }
 """How a task in JAX is built from its settings, which presets give."""
 

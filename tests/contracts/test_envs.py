@@ -67,6 +67,9 @@ def test_rewards_and_ends_have_their_types(name) -> None:
 
 def test_bins_lie_in_the_grid_where_they_are_reachable(name) -> None:
     grid, bins = env(name).spec.grid, np.asarray(walk(name)[0][3])
+    if grid is None:
+        assert (bins == -1).all()
+        return
     assert ((bins >= -1) & (bins < grid.size)).all()
     counted = bins[bins >= 0]
     assert len(np.unique(counted)) > 1
@@ -75,6 +78,8 @@ def test_bins_lie_in_the_grid_where_they_are_reachable(name) -> None:
 
 def test_centres_of_bins_are_observations(name) -> None:
     spec = env(name).spec
+    if spec.grid is None:
+        pytest.skip("counts nothing")
     shape = (spec.grid.size,)
     if not isinstance(spec.observation, Index):
         shape += (spec.observation.size,)

@@ -79,7 +79,7 @@ class StatefulTask:
         size = math.prod(_vector(start.obs).shape)
         return EnvSpec(
             name=self.name,
-            observation=Vector((-math.inf,) * size, (math.inf,) * size),
+            observation=Vector((-math.inf,) * size, (math.inf,) * size, own_units=True),
             action=Box(self.env.action_size),
             episode_length=self.episode_length,
             terms=tuple(sorted(name for name in start.metrics if name.startswith("reward"))),

@@ -5,6 +5,7 @@ from dataclasses import replace
 from devote.agents.devote import DevoteSettings
 from devote.agents.sac import SacSettings
 from devote.envs import DeepSeaSettings, as_authors, spiral, u_maze
+from devote.envs.brax_style import BraxSettings, PlaygroundSettings
 from devote.envs.gymnasium_settings import GymnasiumSettings
 from devote.envs.mujoco import (
     AntMazeSettings,
@@ -73,6 +74,8 @@ RECIPES = {
     "u_maze": Recipe(as_authors(u_maze()), AGENT, replace(LOOP, num_envs=16), 3_000_000),
     "deep_sea": Recipe(DeepSeaSettings(), AGENT, replace(LOOP, num_envs=1), 500_000),
     "gymnasium": Recipe(GymnasiumSettings(), AGENT, replace(LOOP, num_envs=8), 1_000_000),
+    "brax": Recipe(BraxSettings(), AGENT, replace(LOOP, num_envs=32), 1_000_000),
+    "playground": Recipe(PlaygroundSettings(), AGENT, replace(LOOP, num_envs=32), 1_000_000),
     "cheetah": Recipe(
         cheetah.as_authors(CheetahSettings()),
         replace(AGENT, length_scale=7.5),

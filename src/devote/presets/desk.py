@@ -7,6 +7,7 @@ from devote.agents.model_uncertainty import UncertaintySettings
 from devote.agents.sac import SacSettings
 from devote.agents.world_model import WorldModelSettings
 from devote.envs import DeepSeaSettings, spiral, u_maze
+from devote.envs.brax_style import BraxSettings, PlaygroundSettings
 from devote.envs.gymnasium_settings import GymnasiumSettings
 from devote.envs.mujoco import (
     AntMazeSettings,
@@ -148,6 +149,10 @@ ANY_LOOP = LoopSettings(
     eval_episodes=8,
     checkpoint_interval=20_000,
 )
+# tasks that are stepped side by side in one program
+BATCH_LOOP = replace(
+    ANY_LOOP, num_envs=32, updates_per_step=1 / 16, reset_interval=64_000, log_interval=8_000
+)
 
 CONTROL = DevoteSettings(
     sac=SacSettings(
@@ -195,6 +200,8 @@ RECIPES = {
     ),
     "deep_sea": Recipe(DeepSeaSettings(), DEEP_SEA, DEEP_SEA_LOOP, 320_000),
     "gymnasium": Recipe(GymnasiumSettings(), ANY, ANY_LOOP, 100_000),
+    "brax": Recipe(BraxSettings(), ANY, BATCH_LOOP, 500_000),
+    "playground": Recipe(PlaygroundSettings(), ANY, BATCH_LOOP, 500_000),
     "cheetah": Recipe(CheetahSettings(), CONTROL, CONTROL_LOOP, 1_000_000),
     "cartpole_swingup": Recipe(CartpoleSettings(), CARTPOLE, CARTPOLE_LOOP, 200_000),
     "cartpole_swingup_sparse": Recipe(

@@ -2,6 +2,7 @@
 
 from devote.agents.devote import DevoteSettings
 from devote.envs import DeepSeaSettings, spiral, u_maze
+from devote.envs.brax_style import BraxSettings, PlaygroundSettings
 from devote.envs.gymnasium_settings import GymnasiumSettings
 from devote.envs.mujoco import (
     AntMazeSettings,
@@ -27,6 +28,10 @@ RECIPES = {
     "deep_sea": Recipe(DeepSeaSettings(), DevoteSettings(), LoopSettings(num_envs=1), 500_000),
     # no task of the paper's: its agent, and observations relative to their range
     "gymnasium": Recipe(GymnasiumSettings(), DevoteSettings(), LoopSettings(num_envs=8), 1_000_000),
+    "brax": Recipe(BraxSettings(), DevoteSettings(), LoopSettings(num_envs=32), 1_000_000),
+    "playground": Recipe(
+        PlaygroundSettings(), DevoteSettings(), LoopSettings(num_envs=32), 1_000_000
+    ),
     "cheetah": Recipe(
         CheetahSettings(), DevoteSettings(length_scale=7.5), LoopSettings(num_envs=32), 5_000_000
     ),

@@ -5,6 +5,7 @@ from dataclasses import replace
 from devote.agents.model_uncertainty import UncertaintySettings
 from devote.agents.world_model import WorldModelSettings
 from devote.envs import DeepSeaSettings
+from devote.envs.brax_style import BraxSettings, PlaygroundSettings
 from devote.envs.mujoco import (
     AntMazeSettings,
     CartpoleSettings,
@@ -58,6 +59,10 @@ def shrunk(recipe: Recipe) -> Recipe:
 def _small(env: EnvSettings) -> EnvSettings:
     if isinstance(env, DeepSeaSettings):
         return replace(env, size=8)
+    if isinstance(env, BraxSettings):
+        return BraxSettings("inverted_pendulum", "spring", episode_length=50)
+    if isinstance(env, PlaygroundSettings):
+        return replace(env, episode_length=50)
     if isinstance(env, CheetahSettings | CartpoleSettings | AntMazeSettings | PickAndPlaceSettings):
         return replace(env, episode_length=50)
     return env

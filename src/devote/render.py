@@ -1,5 +1,6 @@
 """Films of what a run's agent does: one episode of the exploitation or the exploration actor."""
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -13,11 +14,12 @@ import tyro
 
 from devote.core import Agent, Env, Grid, HostEnv
 from devote.core.errors import UserError
-from devote.envs.brax_style import StatefulTask
+from devote.envs.brax_style import BraxSettings, PlaygroundSettings, StatefulTask
 from devote.envs.gymnasium_list import GymnasiumList
 from devote.envs.gymnasium_settings import GymnasiumSettings
 from devote.envs.gymnasium_task import from_factory
 from devote.envs.mujoco.batch import MujocoEnv
+from devote.envs.mujoco.rendering import backend, frames
 from devote.envs.naming import Registered, factory_of
 from devote.figures.film import grid_frames, require_film, save_film
 from devote.registry import ENVS, HOST_ENVS, build_agent
@@ -61,6 +63,8 @@ def render(asked: Render) -> Path:
     path = asked.out or asked.run / "figures" / f"{actor}_{asked.episode}.gif"
     require_film(path)
     run = saved_run(asked.run)
+    if isinstance(run.env, BraxSettings | PlaygroundSettings):
+        os.environ.setdefault("MUJOCO_GL", backend())  # they import MuJoCo, which reads this then
     seed = run.seed if asked.seed is None else asked.seed
     env = one_env(run)
     camera = camera_of(env, asked.map)
@@ -146,8 +150,6 @@ def play_host(
 def camera_of(env: Env | HostEnv, bins: bool) -> Camera:
     """Pictures of the task itself where it has any, else of its coverage grid."""
     if isinstance(env, MujocoEnv) and not bins:
-        from devote.envs.mujoco.rendering import frames
-
         model, physics = env.task.model, env.physics
         return Camera(
             lambda _: physics.qpos[0].copy(), lambda all: list(frames(model, np.stack(all)))

@@ -71,9 +71,9 @@ class HostProgram:
         summarise = over(partial(loop.summarise, rounds=rounds), (0, held, 0))
         self._init = over(loop.init, 0, (0, 0, held, 0))
         self._act = jax.jit(act_and_part)
-        self._learn = jax.jit(learn, donate_argnums=donated)
+        self.learn = jax.jit(learn, donate_argnums=donated)
         self._store = jax.jit(over(loop.store, (held, 0), (held, 0)), donate_argnums=0)
-        self._no_tally = jax.jit(over(loop.no_tally, (0, held)), compiler_options=HASTY)
+        self.no_tally = jax.jit(over(loop.no_tally, (0, held)), compiler_options=HASTY)
         self._summarise = jax.jit(summarise)
         self._refresh = jax.jit(over(loop.agent.refresh, 0), compiler_options=HASTY)
         self._maps = jax.jit(over(loop.maps, 0), compiler_options=HASTY)
@@ -106,8 +106,8 @@ class HostProgram:
 
     def metric_names(self, shape: RunState) -> tuple[str, ...]:
         """What `chunk` and `evaluate` report."""
-        held = _held(shape)
-        tally = jax.eval_shape(self._no_tally, shape.agent, held)
+        held = held_of(shape)
+        tally = jax.eval_shape(self.no_tally, shape.agent, held)
         chunk = jax.eval_shape(self._summarise, shape.agent, held, tally)
         return (*sorted(chunk), *sorted(self.evaluation.names()))
 
@@ -137,22 +137,22 @@ class HostProgram:
         steps = self.settings.prefill_vector_steps(self.loop.agent.sequence_length)
         play = partial(self.collector.play, state.agent, self._acting(state), state.key, steps, 0)
         rows, acting, key = self.worker.run(play)
-        held, _ = self._store(_held(state)._replace(key=key), rows)
+        held, _ = self._store(held_of(state)._replace(key=key), rows)
         self._require_enough(held)
         return self._joined(state, state.agent, acting, held)
 
     def chunk(self, state: RunState) -> tuple[RunState, Metrics]:
         """Rounds of steps and updates, and the mean of their metrics."""
-        held, number = _held(state), self.settings.rounds_per_chunk()
+        held, number = held_of(state), self.settings.rounds_per_chunk()
         rounds = Rounds(
             self.collector,
             self.worker,
-            self._learn,
+            self.learn,
             self.loop.round.vector_steps,
             state.agent,
             self._acting(state),
             held,
-            self._no_tally(state.agent, held),
+            self.no_tally(state.agent, held),
         )
         try:
             if self.settings.overlap:
@@ -231,7 +231,8 @@ def _state(agent: Any, memory: Any, worlds: Worlds, held: Held) -> RunState:
     )
 
 
-def _held(state: RunState) -> Held:
+def held_of(state: RunState) -> Held:
+    """What learning changes besides the agent."""
     return Held(
         state.clock, state.key, state.episodes, state.replay, state.visits, state.worlds.written
     )

@@ -90,7 +90,13 @@ class Measured:
         self.rows.valid[:] = True  # type: ignore[index]
         other = self.program.init()
         held = held_of(other)
-        self.learner = (other.agent, held, self.program.no_tally(other.agent, held))
+        compiled = self.program.compiled
+        self.learn = compiled.learn
+        self.learner = (
+            compiled.leaves(other.agent),
+            held,
+            compiled.no_tally(other.agent, held),
+        )
         rng = np.random.default_rng(0)
         self.actions = rng.uniform(-1, 1, (16, self.loop.num_envs, spec.action.size))
         self.env.reset(jax.random.key(0))
@@ -108,7 +114,7 @@ class Measured:
     def learning(self) -> None:
         """As many rounds of storing and updating, with experience made up beforehand."""
         for _ in range(self.rounds):
-            self.learner = self.program.learn(*self.learner, self.rows)
+            self.learner = self.learn(*self.learner, self.rows)
         jax.block_until_ready(self.learner)
 
 

@@ -12,6 +12,7 @@ from jaxtyping import PRNGKeyArray
 from devote.core import EnvSpec, HostEnv, HostStep
 from devote.core.errors import EnvironmentFailedError, UserError
 from devote.loops.host import Rows, blank_rows
+from devote.loops.host_compiled import Leaves
 from devote.loops.sound import require_obs, require_step
 from devote.loops.worker import Worker
 
@@ -93,7 +94,7 @@ class Collector:
         self.single = len(seeds.envs) == 1
 
     def play(
-        self, agent: Any, acting: Acting, key: PRNGKeyArray, steps: int, at: int
+        self, agent: Leaves, acting: Acting, key: PRNGKeyArray, steps: int, at: int
     ) -> tuple[Rows, Acting, PRNGKeyArray]:
         """`steps` vector steps, the first of which has number `at`."""
         seeds, envs = acting.first.shape

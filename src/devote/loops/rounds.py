@@ -7,6 +7,7 @@ from jaxtyping import PRNGKeyArray
 
 from devote.loops.collect import Acting, Collector
 from devote.loops.host import Held, Rows, Tally
+from devote.loops.host_compiled import Leaves
 from devote.loops.worker import Task, Worker
 
 
@@ -19,7 +20,7 @@ class Rounds:
         worker: Worker,
         learn: Any,
         vector_steps: int,
-        agent: Any,
+        agent: Leaves,
         acting: Acting,
         held: Held,
         tally: Tally,

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array
 
 from devote.core import Agent, HostEnv, Metrics
-from devote.core.errors import UserError
+from devote.core.errors import EnvironmentFailedError, UserError
 from devote.loops.collect import Acting, Collector, Seeds
 from devote.loops.fused import RunState
 from devote.loops.host import Held, HostLoop, Worlds
@@ -119,7 +119,7 @@ class HostProgram:
                 rounds.side_by_side(number, acting_key)
             else:
                 rounds.in_turn(number)
-        except Exception as reason:
+        except (EnvironmentFailedError, UserError) as reason:
             self.sound = False
             state = self._joined(state, rounds.agent, rounds.acting, rounds.held)
             raise InterruptedChunkError(state) from reason

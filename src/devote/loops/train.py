@@ -106,7 +106,7 @@ class Training:
         except (EnvironmentFailedError, UserError) as error:  # in an evaluation
             reason = error
         self.end()
-        self.reporter.say(f"stopped by its environments; step {self.step:,} is in {self.store}")
+        self.reporter.say(f"stopped; all up to step {self.step:,} is in {self.store}")
         assert reason is not None
         raise reason
 

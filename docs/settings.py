@@ -19,6 +19,10 @@ CASES = (
     ("spiral", "rnd"),
     ("spiral", "rnd-classic"),
     ("spiral", "thompson"),
+    ("spiral", "sombrl"),
+    ("gymnasium", "devote"),
+    ("brax", "devote"),
+    ("playground", "devote"),
 )
 ABOUT = Path(__file__).parent / "settings_notes.md"
 

@@ -3,7 +3,6 @@
 A new agent or environment is picked up by its entry in `devote.registry`.
 """
 
-from collections import Counter
 from dataclasses import replace
 from functools import cache
 from typing import Any, NamedTuple
@@ -33,19 +32,24 @@ def _kinds() -> list[str]:
     return list(kinds.values())
 
 
-def _pairs() -> list[tuple[str, str]]:
-    """Every kind of agent in every kind of environment; its further constructions take turns."""
-    pairs: list[tuple[str, str]] = []
-    constructions: Counter[Any] = Counter()
+def _pairs() -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+    """Every agent in every kind of environment: the pairs that are played, and those traced.
+
+    The backbone and DEVOTE are played in all kinds, every further class in one of them.
+    """
     kinds = _kinds()
+    played: list[tuple[str, str]] = []
+    classes: list[Any] = []
     for agent, entry in AGENTS.items():
-        seen = constructions[entry.build]
-        pairs += [(agent, task) for task in (kinds if seen == 0 else [kinds[seen % len(kinds)]])]
-        constructions[entry.build] += 1
-    return pairs
+        if entry.build not in classes:
+            turn = kinds[len(classes) % len(kinds)]
+            played += [(agent, task) for task in (kinds if len(classes) < 2 else [turn])]
+            classes.append(entry.build)
+    traced = [(agent, task) for agent in AGENTS for task in kinds if (agent, task) not in played]
+    return played, traced
 
 
-PAIRS = _pairs()
+PAIRS, TRACED = _pairs()
 
 
 @cache

@@ -6,7 +6,7 @@ from functools import cache, partial
 import jax
 import numpy as np
 import pytest
-from every import PAIRS, SEEDS, loop
+from every import PAIRS, SEEDS, TRACED, loop
 
 from devote.core import Choice, Index
 from devote.loops.fused import FusedLoop
@@ -35,7 +35,7 @@ def on_host(compiled: FusedLoop) -> HostProgram:
     return HostProgram(compiled.agent, envs, make, settings, SEEDS)
 
 
-@pytest.mark.parametrize(("name", "task"), dict(PAIRS).items())
+@pytest.mark.parametrize(("name", "task"), dict(PAIRS + TRACED).items())
 def test_every_agent_fits_the_loop_on_the_host(name, task) -> None:
     compiled = loop(name, task)
     host = HostLoop(compiled.agent, compiled.env.spec, compiled.settings)

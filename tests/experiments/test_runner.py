@@ -133,7 +133,7 @@ def test_an_interrupt_stops_cleanly_and_the_same_command_goes_on(tmp_path: Path)
     while len(lines(tmp_path / "starts")) < min(2, len(available_cores())):
         time.sleep(0.02)
     os.kill(runner.pid, signal.SIGINT)
-    output, _ = runner.communicate(timeout=20)
+    output, _ = runner.communicate(timeout=60)
     assert b"stopped_by='SIGINT'" in output
     assert b"failures=[]" in output
     assert not lines(tmp_path / "ends")

@@ -123,7 +123,7 @@ def raises(step: HostStep) -> HostStep:
 
 def hangs(step: HostStep) -> HostStep:
     """Does not come back for a long time."""
-    time.sleep(20)
+    time.sleep(120)
     return step
 
 

@@ -61,10 +61,10 @@ def test_after_a_failure_the_environments_start_again_and_the_run_says_so(tmp_pa
 
 def test_a_hang_is_reported_with_the_place_where_it_hangs(tmp_path) -> None:
     start = time.monotonic()
-    with pytest.raises(EnvironmentFailedError, match=r"nothing for 0.3 s.*\n(.*\n)*.*in hangs"):
-        run_into(hangs, tmp_path, env_timeout=0.3)
-    assert time.monotonic() - start < 15
-    assert saved(tmp_path, env_timeout=0.3).step == ENVS * (FAULT - 1)
+    with pytest.raises(EnvironmentFailedError, match=r"nothing for 6 s.*\n(.*\n)*.*in hangs"):
+        run_into(hangs, tmp_path, env_timeout=6)
+    assert time.monotonic() - start < 60
+    assert saved(tmp_path, env_timeout=6).step == ENVS * (FAULT - 1)
 
 
 def test_nonsense_is_refused_before_it_is_stored(tmp_path) -> None:

@@ -108,10 +108,10 @@ def test_unknown_figures_and_parts_are_refused(
     assert not list(tmp_path.iterdir())
 
 
-def test_time_is_told_by_the_closest_kind() -> None:
+def test_time_is_told_by_the_closest_kind(tmp_path: Path) -> None:
     run = PRESETS["desk"]("deep_sea", "devote")
-    cell = TrainingCell(replace(run, steps=10_000))
-    small = TrainingCell(replace(run, env=replace(run.env, size=20), steps=10_000))
+    cell = TrainingCell(replace(run, steps=10_000), tmp_path)
+    small = TrainingCell(replace(run, env=replace(run.env, size=20), steps=10_000), tmp_path)
     durations = Durations()
     assert durations.seconds(cell) is None
     assert expected([cell, small], durations, 2) == (0.0, 2)

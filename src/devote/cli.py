@@ -5,12 +5,11 @@ import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, fields, make_dataclass, replace
-from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from devote.core.errors import EnvironmentFailedError, UserError
+from devote.core.errors import EnvironmentFailedError, UserError, not_among
 
 EXIT_STOPPED = {"SIGINT": 130, "SIGTERM": 143, "SIGUSR1": 138}
 HELP = ("-h", "--help")
@@ -51,7 +50,7 @@ def dispatch(words: list[str]) -> int:
         print(USAGE)
         return 0
     if words[0] not in commands:
-        raise _unknown("command", words[0], list(commands))
+        raise not_among("the command", words[0], list(commands))
     return commands[words[0]](words[1:])
 
 
@@ -270,11 +269,5 @@ def import_typed(name: str) -> None:
 
 def _choice(kind: str, name: str, known: list[str]) -> str:
     if name not in known:
-        raise _unknown(kind, name, known)
+        raise not_among(f"the {kind}", name, known)
     return name
-
-
-def _unknown(kind: str, name: str, known: list[str]) -> UserError:
-    close = get_close_matches(name, known, n=1)
-    fix = f"did you mean {close[0]}?" if close else "choose one of them"
-    return UserError(f"the {kind} to be one of {', '.join(known)}", repr(name), fix)

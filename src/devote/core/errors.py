@@ -1,5 +1,7 @@
 """One error for everything a user can put right, and one for environments that fail."""
 
+from collections.abc import Sequence
+from difflib import get_close_matches
 from typing import Self
 
 
@@ -8,6 +10,13 @@ class UserError(ValueError):
 
     def __init__(self, expected: str, got: object, fix: str) -> None:
         super().__init__(f"expected {expected}; got {got}; {fix}")
+
+
+def not_among(what: str, name: str, known: Sequence[str]) -> UserError:
+    """A name that does not exist, with the nearest that does."""
+    close = get_close_matches(name, known, n=1)
+    fix = f"did you mean {close[0]}?" if close else "choose one of them"
+    return UserError(f"{what} to be one of {', '.join(known)}", repr(name), fix)
 
 
 class EnvironmentFailedError(RuntimeError):

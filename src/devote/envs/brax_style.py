@@ -9,7 +9,6 @@ import io
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -19,7 +18,7 @@ import numpy as np
 from jaxtyping import Array, Int, PRNGKeyArray
 
 from devote.core import Box, EnvSpec, Outcome, Vector
-from devote.core.errors import UserError
+from devote.core.errors import not_among
 
 
 @dataclass(frozen=True)
@@ -119,7 +118,7 @@ def brax(settings: BraxSettings) -> StatefulTask:
 
     known = sorted(envs._envs)  # the registry has no public listing
     if settings.id not in known:
-        raise _unknown(settings.id, known)
+        raise not_among("the task", settings.id, known)
     env = envs.get_environment(settings.id, backend=settings.backend)
     return StatefulTask(settings.id, env, settings.episode_length, settings.rewards, in_brax=True)
 
@@ -130,7 +129,7 @@ def playground(settings: PlaygroundSettings) -> StatefulTask:
         from mujoco_playground import registry
 
     if settings.id not in registry.ALL_ENVS:
-        raise _unknown(settings.id, list(registry.ALL_ENVS))
+        raise not_among("the task", settings.id, list(registry.ALL_ENVS))
     config = registry.get_default_config(settings.id)
     env = registry.load(settings.id, config=config, config_overrides={"impl": settings.impl})
     length = settings.episode_length or int(config.episode_length)
@@ -145,9 +144,3 @@ def _typed(value: Any, dtype: Any) -> Array:
 def _vector(obs: Any) -> Any:
     """The policy's part of an observation that may be a dictionary."""
     return obs["state"] if isinstance(obs, dict) else obs
-
-
-def _unknown(name: str, known: list[str]) -> UserError:
-    close = get_close_matches(name, known, n=1)
-    fix = f"did you mean {close[0]}?" if close else "choose one of them"
-    return UserError(f"one of {', '.join(known)}", repr(name), fix)

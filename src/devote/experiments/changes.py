@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from devote.core.errors import UserError
+from devote.core.errors import UserError, not_among
 from devote.run import Run, flat
 
 SHARED = ("env_name", "agent_name", "preset", "seed", "seeds")
@@ -89,7 +89,5 @@ def _either(kinds: tuple[Any, ...], name: str, text: str) -> Any:
 
 def _choice(name: str, text: str, choices: tuple[str, ...]) -> str:
     if text not in choices:
-        close = get_close_matches(text, choices, n=1)
-        fix = f"did you mean {close[0]}?" if close else "choose one of them"
-        raise UserError(f"{name} to be one of {', '.join(choices)}", repr(text), fix)
+        raise not_among(name, text, choices)
     return text

@@ -68,10 +68,13 @@ def test_predict_speaks_the_environments_language_for_one_and_for_many() -> None
     assert agent.predict(rows[0], deterministic=True) == ones[0]
 
 
-@pytest.mark.parametrize("words", [(True, True), (False, False)])
-def test_contradictions_in_predict_are_refused(words: tuple[bool, bool]) -> None:
-    with pytest.raises(UserError, match="leave deterministic away"):
-        trained().predict(observations(1)[0], deterministic=words[0], explore=words[1])
+def test_exploitation_can_be_drawn_from() -> None:
+    agent = Devote(Corridor, seed=3, **SHORT)
+    batch = stacked(observations(8) * 50)
+    np.testing.assert_array_equal(agent.predict(batch), agent.predict(batch, deterministic=True))
+    drawn, again = (agent.predict(batch, deterministic=False) for _ in range(2))
+    assert (drawn != again).any(), "draws repeat"
+    assert 0.2 < np.mean(drawn == 0) < 0.8, "a fresh exploitation actor is near uniform"
 
 
 def test_predict_refuses_other_shapes() -> None:

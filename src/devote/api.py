@@ -145,33 +145,25 @@ class Model:
             self._learned = jax.jit(self.agent.init)(jax.random.key(self.run.seed))
         return self._learned
 
-    def predict(
-        self, obs: Any, deterministic: bool | None = None, explore: bool = False
-    ) -> np.ndarray:
+    def predict(self, obs: Any, deterministic: bool = True, explore: bool = False) -> np.ndarray:
         """Actions in the environment's own format, for one observation or a batch of them.
 
-        By default the exploitation actor's best guess; with `explore` a draw from the behaviour
-        that makes the data, which is never deterministic.
+        By default the exploitation actor's best guess; not `deterministic`, a draw from it. With
+        `explore`, a draw from the behaviour that makes the data: that one is never deterministic.
         """
-        if deterministic is not None and deterministic == explore:
-            raise UserError(
-                "deterministic exploitation, or exploration by drawing",
-                f"deterministic={deterministic} and explore={explore}",
-                "leave deterministic away",
-            )
         flat, single = self._heard(obs)
+        self._draws += 1
+        key = jax.random.fold_in(jax.random.key(self.run.seed), self._draws)
         if explore:
-            self._draws += 1
-            key = jax.random.fold_in(jax.random.key(self.run.seed), self._draws)
             action = self._explore(self.state, flat, key)
         else:
-            action = self._exploit(self.state, flat)
+            action = self._exploit(self.state, flat, None if deterministic else key)
         said = Actions(self.task.action).to_env(np.asarray(action))
         return said[0] if single else said
 
     @cached_property
     def _exploit(self) -> Callable[..., Any]:
-        return jax.jit(self.agent.greedy)
+        return jax.jit(self.agent.exploit)
 
     @cached_property
     def _explore(self) -> Callable[..., Any]:

@@ -10,13 +10,13 @@ from devote.core import Agent, Env, HostEnv
 from devote.core.errors import UserError
 from devote.loops.evaluate import evaluate as evaluate_in_jax
 
-Greedy = Callable[[Any, np.ndarray], Any]
+Exploit = Callable[[Any, np.ndarray], Any]
 PATIENCE = 4
 """Episode lengths that a batch of environments may take for each episode asked of it."""
 
 
 def evaluate(
-    agent: Agent, env: Env | HostEnv, state: Any, greedy: Greedy, episodes: int, seed: int
+    agent: Agent, env: Env | HostEnv, state: Any, exploit: Exploit, episodes: int, seed: int
 ) -> dict[str, float]:
     """Mean return and more over at least so many complete episodes, as many in each environment."""
     key = jax.random.fold_in(jax.random.key(seed), 1)
@@ -25,7 +25,7 @@ def evaluate(
         found = {name.removeprefix("eval/"): float(value) for name, value in play(state).items()}
         return found | {"episodes": float(episodes)}
     each = -(-episodes // env.num_envs)
-    ended = _play(env, state, greedy, each, key)
+    ended = _play(env, state, exploit, each, key)
     reward, length, success = (np.array(values, float) for values in zip(*ended, strict=True))
     found = {
         "mean_reward": float(reward.mean()),
@@ -37,14 +37,14 @@ def evaluate(
 
 
 def _play(
-    env: HostEnv, state: Any, greedy: Greedy, each: int, key: jax.Array
+    env: HostEnv, state: Any, exploit: Exploit, each: int, key: jax.Array
 ) -> list[tuple[float, int, bool]]:
     """Return, length and success of the first `each` episodes of every environment."""
     obs, ended = env.reset(key), [[] for _ in range(env.num_envs)]  # type: ignore[var-annotated]
     reward, length = np.zeros(env.num_envs), np.zeros(env.num_envs, int)
     success = np.zeros(env.num_envs, bool)
     for t in range(PATIENCE * each * env.spec.episode_length):
-        step = env.step(np.asarray(greedy(state, obs)), jax.random.fold_in(key, t))
+        step = env.step(np.asarray(exploit(state, obs)), jax.random.fold_in(key, t))
         reward += np.where(step.valid, step.reward, 0.0)
         length += step.valid
         success |= step.valid & step.success

@@ -108,7 +108,7 @@ def decision(agent: Agent, state: Any, explore: bool) -> Decide:
 
     def decide(memory: Any, obs: Any, first: Any, key: Any) -> tuple[Any, Any]:
         if not explore:
-            return agent.greedy(state, obs[None])[0], memory
+            return agent.exploit(state, obs[None])[0], memory
         action, memory = agent.act(state, memory, obs[None], first[None], key)
         return action[0], memory
 

@@ -73,7 +73,7 @@ def test_explorer_behaves_and_exploiter_is_evaluated() -> None:
     action, memory = agent.act(state, (), obs, jnp.zeros(24, bool), key)
     np.testing.assert_array_equal(action, state.explorer.actor.net.sample(obs, key))
     assert memory == ()
-    np.testing.assert_array_equal(agent.greedy(state, obs), state.task.policy.actor.net.mode(obs))
+    np.testing.assert_array_equal(agent.exploit(state, obs), state.task.policy.actor.net.mode(obs))
 
 
 @pytest.mark.parametrize("kind", SPECS)

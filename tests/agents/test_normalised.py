@@ -48,7 +48,7 @@ class Seeing:
     def act(self, state, memory, obs, first, key):
         return obs, memory
 
-    def greedy(self, state, obs):
+    def exploit(self, state, obs, key=None):
         return obs
 
     def diagnose(self, state, batch):
@@ -65,7 +65,7 @@ def test_bounds_give_the_range_and_data_where_there_are_none() -> None:
     rows = np.array([[100, 20, 7], [110, 30, 7], [95, 10, 8], [200, 40, 7]], np.float32)
     expected = [[0, 0, 0], [1, 1, 0], [-0.5, -1, 1], [10, 2, 0]]  # 10 = 2 std; a constant in units
     views = (
-        agent.greedy(state, rows),
+        agent.exploit(state, rows),
         agent.act(state, (), rows, jnp.zeros(4, bool), KEY)[0],
         agent.maps(state, rows)["seen"],
         agent.diagnose(state, batch._replace(obs=rows, next_obs=rows))["seen"],
@@ -73,13 +73,13 @@ def test_bounds_give_the_range_and_data_where_there_are_none() -> None:
     for seen in views:
         np.testing.assert_allclose(seen, expected, atol=1e-4)
     learned = state.agent
-    np.testing.assert_allclose(learned.obs, agent.greedy(state, batch.obs), atol=1e-6)
-    np.testing.assert_allclose(learned.next_obs, agent.greedy(state, batch.next_obs), atol=1e-6)
+    np.testing.assert_allclose(learned.obs, agent.exploit(state, batch.obs), atol=1e-6)
+    np.testing.assert_allclose(learned.next_obs, agent.exploit(state, batch.next_obs), atol=1e-6)
 
 
 def test_before_the_first_update_unbounded_entries_are_as_they_are() -> None:
     agent = Normalised(Seeing(), SPEC)
-    seen = agent.greedy(agent.init(KEY), np.array([[3.0, 15.0, -4.0]], np.float32))
+    seen = agent.exploit(agent.init(KEY), np.array([[3.0, 15.0, -4.0]], np.float32))
     np.testing.assert_allclose(seen, [[3.0, -0.5, -4.0]])
 
 
@@ -114,7 +114,7 @@ def test_steady_data_leave_novelty_alone_when_the_view_is_renewed() -> None:
     seen = []
     for number in range(1, 17):
         state, _ = agent.update(state, batch_around(number, 100.0, 5.0), KEY)
-        seen.append(np.asarray(agent.greedy(state, where)))
+        seen.append(np.asarray(agent.exploit(state, where)))
     assert np.abs(np.diff(seen, axis=0)).max() < 1e-3
 
 

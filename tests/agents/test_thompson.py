@@ -110,4 +110,4 @@ def test_actions_are_those_of_the_member(kind) -> None:
     expected = [actors[m].sample(obs, noise_key)[row] for row, m in enumerate(memory)]
     np.testing.assert_allclose(action, expected, rtol=1e-5, atol=1e-6)
     best = [actors[row % MEMBERS].mode(obs)[row] for row in range(6)]
-    np.testing.assert_allclose(agent.greedy(state, obs), best, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(agent.exploit(state, obs), best, rtol=1e-5, atol=1e-6)

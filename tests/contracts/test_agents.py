@@ -29,7 +29,7 @@ def test_actions_fit_the_task(name, task) -> None:
     obs = jax.vmap(program.env.observe)(run.worlds)
     first = jnp.zeros(len(obs), bool)
     behaviour, _ = agent.act(run.agent, run.memory, obs, first, KEY)
-    for action in map(np.asarray, (behaviour, agent.greedy(run.agent, obs))):
+    for action in map(np.asarray, (behaviour, agent.exploit(run.agent, obs))):
         assert action.shape == (len(obs), kind.size)
         assert action.dtype == np.float32
         assert (np.abs(action) <= 1).all()

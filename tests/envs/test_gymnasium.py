@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from diary import Diary, DiaryVector
 from gymnasium import spaces
-from gymnasium.vector import AutoresetMode
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode
 
 from devote.core import Box, Choice, Index
 from devote.core.errors import EnvironmentFailedError, UserError
@@ -26,6 +26,7 @@ from devote.envs.gymnasium_task import (
     gymnasium_task,
     require_env,
 )
+from devote.envs.gymnasium_vector import end_workers, silent
 from devote.envs.naming import factory_of, learn_name
 
 KEY, OTHER = jax.random.key(0), jax.random.key(1)
@@ -251,7 +252,7 @@ def test_a_failure_to_start_is_told_apart() -> None:
     [
         ("raise", "environment [01] .*step 3.*last action [01].*wheels came off"),
         ("kill", "environment 0 .its process ended with exit code -9.*step"),
-        ("hang", "a worker.*nothing for 2.0 s"),
+        ("hang", "environment 0, environment 1.*step 3.*nothing for 2.0 s"),
     ],
 )
 def test_workers_that_fail_die_or_hang_are_named(kind: str, words: str) -> None:
@@ -262,6 +263,20 @@ def test_workers_that_fail_die_or_hang_are_named(kind: str, words: str) -> None:
             play(task)
     finally:
         task.close()
+
+
+def test_only_workers_that_owe_an_answer_are_called_silent() -> None:
+    workers = [partial(Broken, kind) for kind in ("fine", "hang")]
+    envs = AsyncVectorEnv(workers, context="spawn")
+    try:
+        envs.reset()
+        for _ in range(2):
+            envs.step(np.zeros(2, int))
+        envs.step_async(np.zeros(2, int))
+        assert envs.parent_pipes[0].poll(10)
+        assert silent(envs) == "environment 1"
+    finally:
+        end_workers(envs)
 
 
 def test_workers_give_what_the_list_gives() -> None:

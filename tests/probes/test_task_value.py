@@ -76,6 +76,6 @@ class TestTaskValue:
 
     def test_exploitation_takes_the_rewarded_action(self, agent, head, kind) -> None:
         learner, state = trained(agent, head, kind)
-        action = learner.greedy(state, observe(SPECS[kind], [REWARDED_ACTION] * 2))
+        action = learner.exploit(state, observe(SPECS[kind], [REWARDED_ACTION] * 2))
         least = 0.5 if agent not in LEAK else 0.1
         assert (action[:, -1] > least).all()  # near +1, or the one-hot of the choice +1

@@ -149,9 +149,11 @@ class Devote:
         """The exploration actor makes all the data."""
         return state.explorer.actor.net.sample(obs, key), memory
 
-    def greedy(self, state: DevoteState, obs: Observation) -> Array:
-        """The exploitation actor's best guess."""
-        return self.sac.greedy(state.task, obs)
+    def exploit(
+        self, state: DevoteState, obs: Observation, key: PRNGKeyArray | None = None
+    ) -> Array:
+        """The exploitation actor's best guess, or with a key a draw."""
+        return self.sac.exploit(state.task, obs, key)
 
     def update(
         self, state: DevoteState, batch: Transition, key: PRNGKeyArray

@@ -46,9 +46,11 @@ class JointTd:
         """The exploration actor makes all the data."""
         return self.devote.act(state, memory, obs, first, key)
 
-    def greedy(self, state: DevoteState, obs: Observation) -> Array:
-        """The exploitation actor's best guess."""
-        return self.devote.greedy(state, obs)
+    def exploit(
+        self, state: DevoteState, obs: Observation, key: PRNGKeyArray | None = None
+    ) -> Array:
+        """The exploitation actor's best guess, or with a key a draw."""
+        return self.devote.exploit(state, obs, key)
 
     def update(
         self, state: DevoteState, batch: Transition, key: PRNGKeyArray

@@ -86,9 +86,11 @@ class Normalised:
         """The wrapped agent's behaviour."""
         return self.agent.act(state.agent, memory, state.view(obs), first, key)
 
-    def greedy(self, state: NormalisedState, obs: Observation) -> Array:
-        """The wrapped agent's best guess."""
-        return self.agent.greedy(state.agent, state.view(obs))
+    def exploit(
+        self, state: NormalisedState, obs: Observation, key: PRNGKeyArray | None = None
+    ) -> Array:
+        """The wrapped agent's best guess, or with a key a draw."""
+        return self.agent.exploit(state.agent, state.view(obs), key)
 
     def update(
         self, state: NormalisedState, batch: Transition, key: PRNGKeyArray

@@ -130,9 +130,11 @@ class RndClassic:
         """The exploration actor makes all the data."""
         return state.explorer.actor.net.sample(obs, key), memory
 
-    def greedy(self, state: RndClassicState, obs: Observation) -> Array:
-        """The exploitation actor's best guess."""
-        return self.sac.greedy(state.task, obs)
+    def exploit(
+        self, state: RndClassicState, obs: Observation, key: PRNGKeyArray | None = None
+    ) -> Array:
+        """The exploitation actor's best guess, or with a key a draw."""
+        return self.sac.exploit(state.task, obs, key)
 
     def view(self, state: RndClassicState, obs: Observation) -> Observation:
         """Observations as target and predictor see them."""

@@ -136,9 +136,10 @@ class Sac:
         """A sampled action."""
         return state.policy.actor.net.sample(obs, key), memory
 
-    def greedy(self, state: SacState, obs: Observation) -> Array:
-        """The actor's best guess."""
-        return state.policy.actor.net.mode(obs)
+    def exploit(self, state: SacState, obs: Observation, key: PRNGKeyArray | None = None) -> Array:
+        """The actor's best guess, or with a key a draw."""
+        actor = state.policy.actor.net
+        return actor.mode(obs) if key is None else actor.sample(obs, key)
 
     def update(
         self, state: SacState, batch: Transition, key: PRNGKeyArray
@@ -194,7 +195,7 @@ class Sac:
 
     def maps(self, state: SacState, obs: Observation) -> dict[str, Array]:
         """The task value under the actor."""
-        return {"task value": state.task_value.net(obs, self.greedy(state, obs))}
+        return {"task value": state.task_value.net(obs, self.exploit(state, obs))}
 
 
 def task_value_loss(

@@ -109,10 +109,14 @@ class Thompson:
         member = jnp.where(first, drawn, memory)
         return _of_member(state, member, lambda actor: actor.sample(obs, noise_key)), member
 
-    def greedy(self, state: ThompsonState, obs: Observation) -> Array:
+    def exploit(
+        self, state: ThompsonState, obs: Observation, key: PRNGKeyArray | None = None
+    ) -> Array:
         """Best guesses, the i-th row by member i (modulo their number): one member per episode."""
         member = jnp.arange(obs.shape[0]) % self.settings.num_members
-        return _of_member(state, member, lambda actor: actor.mode(obs))
+        return _of_member(
+            state, member, lambda actor: actor.mode(obs) if key is None else actor.sample(obs, key)
+        )
 
     def update(
         self, state: ThompsonState, batch: Transition, key: PRNGKeyArray

@@ -211,8 +211,8 @@ class Agent(Protocol):
         """Behaviour in a batch of environments."""
         ...
 
-    def greedy(self, state: Any, obs: Observation) -> Array:
-        """The exploitation actor's best guess, for evaluation."""
+    def exploit(self, state: Any, obs: Observation, key: PRNGKeyArray | None = None) -> Array:
+        """The exploitation actor's best guess, as evaluated; with a key, a draw from it."""
         ...
 
     def update(self, state: Any, batch: Transition, key: PRNGKeyArray) -> tuple[Any, Metrics]:

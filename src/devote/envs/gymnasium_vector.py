@@ -115,7 +115,8 @@ class GymnasiumVector:
             self.failed = True
             hangs = isinstance(error, multiprocessing.TimeoutError)
             words = f"nothing for {self.timeout} s" if hangs else traceback.format_exc()
-            raise EnvironmentFailedError.of(culprits(self.envs), when, action, words) from error
+            which = silent(self.envs) if hangs else culprits(self.envs)
+            raise EnvironmentFailedError.of(which, when, action, words) from error
 
     def _read(self, obs: Any, action: Any) -> np.ndarray:
         flat = self.task.observations.flatten(obs, self.num_envs)
@@ -204,6 +205,16 @@ def culprits(envs: gymnasium.vector.VectorEnv) -> str:
         if envs.parent_pipes[index] is None or not process.is_alive()
     ]
     return ", ".join(dead) or f"a worker of {envs}"
+
+
+def silent(envs: gymnasium.vector.VectorEnv) -> str:
+    """The environments that have not answered yet."""
+    late = [
+        f"environment {index}"
+        for index, pipe in enumerate(getattr(envs, "parent_pipes", ()))
+        if pipe is not None and not pipe.poll()
+    ]
+    return ", ".join(late) or f"a worker of {envs}"
 
 
 def end_workers(envs: AsyncVectorEnv) -> None:

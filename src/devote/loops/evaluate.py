@@ -19,7 +19,7 @@ def evaluate(agent: Agent, env: Env, state: Any, episodes: int, key: PRNGKeyArra
 
     def step(carry: Any, step_key: PRNGKeyArray) -> tuple[Any, None]:
         worlds, alive, sums = carry
-        action = agent.greedy(state, jax.vmap(env.observe)(worlds))
+        action = agent.exploit(state, jax.vmap(env.observe)(worlds))
         worlds, outcome = jax.vmap(env.step)(worlds, action, env_keys(step_key, episodes)[0])
         sums = where(alive, sums.add(outcome), sums)
         return (worlds, alive & ~outcome.terminated, sums), None

@@ -30,12 +30,12 @@ class HostEvaluation:
         self.agent, self.make, self.episodes, self.seeds = agent, make, episodes, seeds
         self.worker = worker
         self.tasks: Seeds | None = None
-        self._greedy = jax.jit(self._decide)
+        self._exploit = jax.jit(self._decide)
         self._keys = jax.jit(self._key_of_everything)
         self._one = jax.jit(lambda tree, i: jax.tree.map(lambda x: x[i], tree))
 
     def _decide(self, agent: Any, obs: Array, keys: Array, t: int) -> tuple[Array, Array]:
-        return self.agent.greedy(agent, obs), keys[t]
+        return self.agent.exploit(agent, obs), keys[t]
 
     def _key_of_everything(self, key: PRNGKeyArray) -> tuple[Array, Array]:
         reset_key, run_key = jax.random.split(jax.random.fold_in(key, 1))
@@ -68,7 +68,7 @@ class HostEvaluation:
         sums = jax.tree.map(np.array, Episodes.start(spec, self.episodes))
         alive = np.ones(self.episodes, bool)
         for t in range(spec.episode_length):
-            action, step_key = self._greedy(agent, obs, keys, t)
+            action, step_key = self._exploit(agent, obs, keys, t)
             step = self.tasks.step(0, np.asarray(action), step_key, t)
             counted = alive & step.valid
             sums = Episodes(

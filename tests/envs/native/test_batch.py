@@ -126,8 +126,10 @@ def test_shapes_types_terms_and_bins_fit_the_spec(name) -> None:
         assert ((bins >= -1) & (bins < env.spec.grid.size)).all()
 
 
-def test_a_world_that_blows_up_is_cut_off_and_starts_again(name, tmp_path, monkeypatch) -> None:
-    monkeypatch.chdir(tmp_path)  # MuJoCo writes its warning into a file there
+def test_a_world_that_blows_up_is_cut_off_and_starts_again(
+    name, tmp_path, monkeypatch, caplog
+) -> None:
+    monkeypatch.chdir(tmp_path)
     env = MujocoEnv(BUILDERS[name](), ENVS)
     env.reset(key(0))
     before = env.step(actions(env, 1)[0], key(1)).obs
@@ -140,3 +142,5 @@ def test_a_world_that_blows_up_is_cut_off_and_starts_again(name, tmp_path, monke
     np.testing.assert_array_equal(step.next_obs[2], before[2])
     assert np.isfinite(step.obs).all()
     assert env.step(actions(env, 1)[0], key(3)).valid.all()
+    assert "unstable" in caplog.text
+    assert not list(tmp_path.iterdir()), "MuJoCo wrote a file where we stand"

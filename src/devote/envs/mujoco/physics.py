@@ -3,6 +3,7 @@
 MuJoCo is imported when the first model is loaded, so that settings can be read without it.
 """
 
+import logging
 from importlib.resources import files
 from types import ModuleType
 from typing import Any
@@ -23,6 +24,8 @@ def engine() -> ModuleType:
             error,
             "install devote[mujoco]",
         ) from error
+    if mujoco.get_mju_user_warning() is None:  # MuJoCo's own habit is a file where we stand
+        mujoco.set_mju_user_warning(logging.getLogger("devote.mujoco").warning)
     return mujoco
 
 

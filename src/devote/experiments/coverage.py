@@ -85,7 +85,7 @@ def exploration(scale: str, root: Path) -> Figure:
         deep_sea(30, 120_000),
         U_MAZE,
         spiral_at("spiral_step_1", 1.0, 500, seeds=3),
-        deep_sea(50, seeds=3),
+        DEEP_SEA_50,
         spiral_at("spiral_step_025", 0.25, 1000, seeds=3),
     )
     title = "Coverage without rewards: DEVOTE and SAC"

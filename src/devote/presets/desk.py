@@ -70,13 +70,12 @@ DEEP_SEA = DevoteSettings(
         critic_weight_decay=0.0,
         temperature_rate=3e-3,
         initial_temperature=0.1,
-        target_entropy_fraction=0.1,
+        target_entropy_fraction=0.15,
     ),
     num_indices=4,
     num_features=96,
     relu_bias=True,
     readout="normal",
-    prior_sees_action=False,
     corrector_rate=1e-3,
     corrector_polyak=0.1,
     reset_target=True,
@@ -198,7 +197,7 @@ RECIPES = {
     "u_maze": Recipe(
         replace(u_maze(), step_size=0.5, episode_length=500), MAZE, MAZE_LOOP, 640_000
     ),
-    "deep_sea": Recipe(DeepSeaSettings(), DEEP_SEA, DEEP_SEA_LOOP, 320_000),
+    "deep_sea": Recipe(DeepSeaSettings(), DEEP_SEA, DEEP_SEA_LOOP, 480_000),
     "gymnasium": Recipe(GymnasiumSettings(), ANY, ANY_LOOP, 100_000),
     "brax": Recipe(BraxSettings(), ANY, BATCH_LOOP, 500_000),
     "playground": Recipe(PlaygroundSettings(), ANY, BATCH_LOOP, 500_000),

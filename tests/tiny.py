@@ -103,7 +103,12 @@ def optimised() -> Iterator[None]:
 def named_leaves(tree: Any) -> dict[str, np.ndarray]:
     """Every leaf by the name of its path."""
     leaves = jax.tree_util.tree_leaves_with_path(tree)
-    return {jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in leaves}
+    return {jax.tree_util.keystr(path): _plain(leaf) for path, leaf in leaves}
+
+
+def _plain(leaf: Any) -> np.ndarray:
+    is_key = jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+    return np.asarray(jax.random.key_data(leaf) if is_key else leaf)
 
 
 def shared(net: Any) -> dict[str, np.ndarray]:

@@ -70,20 +70,28 @@ class Played(NamedTuple):
 
 
 @cache
-def _program(agent: str, task: str) -> Any:
+def _begin(agent: str, task: str) -> Any:
     program = loop(agent, task)
 
-    def play(key: jax.Array) -> Played:
+    def begin(key: jax.Array) -> tuple[RunState, RunState]:
         start = program.init(key)
-        return Played(start, *program.chunk(program.prefill(start)))
+        return start, program.prefill(start)
 
-    return jax.jit(jax.vmap(play))
+    return jax.jit(jax.vmap(begin))
+
+
+@cache
+def chunk(agent: str, task: str) -> Any:
+    """A chunk of several seeds, compiled once."""
+    return jax.jit(jax.vmap(loop(agent, task).chunk))
 
 
 @cache
 def played(agent: str, task: str, seeds: tuple[int, ...] = SEEDS) -> Played:
     """The seeds, each along the leading axis of everything."""
-    return _program(agent, task)(jnp.stack([jax.random.key(seed) for seed in seeds]))
+    keys = jnp.stack([jax.random.key(seed) for seed in seeds])
+    start, filled = _begin(agent, task)(keys)
+    return Played(start, *chunk(agent, task)(filled))
 
 
 def seed(tree: Any, which: int) -> Any:

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from every import PAIRS, SEEDS, loop, played, seed
+from every import PAIRS, SEEDS, chunk, loop, played, seed
 
 from devote.core import Choice
 from devote.loops import checkpoint
@@ -29,7 +29,8 @@ def test_actions_fit_the_task(name, task) -> None:
     obs = jax.vmap(program.env.observe)(run.worlds)
     first = jnp.zeros(len(obs), bool)
     behaviour, _ = agent.act(run.agent, run.memory, obs, first, KEY)
-    for action in map(np.asarray, (behaviour, agent.exploit(run.agent, obs))):
+    guess, draw = (agent.exploit(run.agent, obs, key) for key in (None, KEY))
+    for action in map(np.asarray, (behaviour, guess, draw)):
         assert action.shape == (len(obs), kind.size)
         assert action.dtype == np.float32
         assert (np.abs(action) <= 1).all()
@@ -108,3 +109,13 @@ def test_saved_and_restored_agents_act_alike(name, task, tmp_path) -> None:
     first = jnp.zeros(8, bool)
     one, two = (agent.act(s, memory, obs, first, KEY)[0] for s in (state, restored))
     np.testing.assert_array_equal(one, two)
+
+
+def test_a_run_goes_on_from_a_checkpoint_bit_for_bit(name, task, tmp_path) -> None:
+    run, other = played(name, task), played(name, task, SEEDS[::-1])
+    checkpoint.save(tmp_path, 1, run.end, {})
+    _, restored, _ = checkpoint.restore(tmp_path, other.end)
+    (whole, told), (resumed, told_again) = map(chunk(name, task), (run.end, restored))
+    assert not changed_leaves(whole, resumed)
+    assert not changed_leaves(told, told_again)
+    assert changed_leaves(run.end.agent, whole.agent), "nothing was learned after the checkpoint"

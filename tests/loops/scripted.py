@@ -66,7 +66,7 @@ class Scripted:
         shape = (obs.shape[0], self.spec.action.size)
         return jax.random.uniform(key, shape, minval=-1), memory + 1
 
-    def exploit(self, state: Any, obs: Any, key: PRNGKeyArray | None = None) -> Any:
+    def exploit(self, state: Any, obs: Any, key: Any = None) -> Any:
         return jnp.zeros((obs.shape[0], self.spec.action.size))
 
     def update(self, state: Any, batch: Any, key: Any) -> tuple[Any, Any]:

@@ -186,6 +186,8 @@ CONTROL_LOOP = LoopSettings(
     eval_episodes=8,
     checkpoint_interval=160_000,
 )
+# as many environments as the authors have, for worlds whose steps are dear
+WIDE_LOOP = replace(CONTROL_LOOP, num_envs=128)
 CARTPOLE = replace(CONTROL, length_scale=1.0)
 CARTPOLE_LOOP = replace(CONTROL_LOOP, num_envs=16, updates_per_step=0.125, learning_starts=2_048)
 
@@ -206,8 +208,8 @@ RECIPES = {
     "cartpole_swingup_sparse": Recipe(
         CartpoleSettings(sparse=True), CARTPOLE, CARTPOLE_LOOP, 200_000
     ),
-    "ant_maze": Recipe(AntMazeSettings(), CONTROL, CONTROL_LOOP, 1_000_000),
+    "ant_maze": Recipe(AntMazeSettings(), CONTROL, WIDE_LOOP, 1_000_000),
     "pick_and_place": Recipe(
-        PickAndPlaceSettings(), replace(CONTROL, length_scale=1.0), CONTROL_LOOP, 1_000_000
+        PickAndPlaceSettings(), replace(CONTROL, length_scale=1.0), WIDE_LOOP, 1_000_000
     ),
 }

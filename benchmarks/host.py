@@ -3,7 +3,8 @@
 Speed as a ratio measured in one run: chunks of the loop, physics alone and learning alone take
 turns, and in every turn the loop is compared with the slower of the two; medians over the turns
 count, for the best moment of a busy machine favours whatever is short. `TASK` is any task on the
-host of the registry, or `synthetic`, whose vector step takes `--milliseconds` without the interpreter's lock.
+host of the registry, or `synthetic`, whose vector step takes `--milliseconds` without the
+interpreter's lock.
 """
 
 import argparse

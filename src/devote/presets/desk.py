@@ -156,14 +156,14 @@ BATCH_LOOP = replace(
 CONTROL = DevoteSettings(
     sac=SacSettings(
         discount=0.99,
-        polyak=0.02,
+        polyak=0.1,
         critic_width=128,
         critic_depth=2,
         actor_width=128,
         actor_depth=2,
         learning_rate=1e-3,
         critic_weight_decay=0.0,
-        initial_temperature=0.1,
+        initial_temperature=0.01,
         scale_inputs=True,
     ),
     num_indices=4,
@@ -203,7 +203,7 @@ RECIPES = {
     "gymnasium": Recipe(GymnasiumSettings(), ANY, ANY_LOOP, 100_000),
     "brax": Recipe(BraxSettings(), ANY, BATCH_LOOP, 500_000),
     "playground": Recipe(PlaygroundSettings(), ANY, BATCH_LOOP, 500_000),
-    "cheetah": Recipe(CheetahSettings(), CONTROL, CONTROL_LOOP, 1_000_000),
+    "cheetah": Recipe(CheetahSettings(), CONTROL, CONTROL_LOOP, 500_000),
     "cartpole_swingup": Recipe(CartpoleSettings(), CARTPOLE, CARTPOLE_LOOP, 200_000),
     "cartpole_swingup_sparse": Recipe(
         CartpoleSettings(sparse=True), CARTPOLE, CARTPOLE_LOOP, 200_000

@@ -8,54 +8,21 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import gymnasium
 import numpy as np
 import pytest
-from gymnasium import spaces
 
 import devote
+from corridor import SHORT, TINY, Corridor, observations, stacked
 from devote import Devote, Sac, check_env
 from devote.core.errors import UserError
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "ten_lines.py"
-TINY: dict[str, Any] = {"preset": "smoke", "log_interval": 80, "eval_episodes": 2}
-SHORT: dict[str, Any] = TINY | {"time_limit": 20, "reports_success": True}
-
-
-class Corridor(gymnasium.Env):
-    """Nine cells in a Dict; walking right to the end pays 1 and ends the episode."""
-
-    observation_space = spaces.Dict({"at": spaces.Discrete(9), "far": spaces.Box(-9, 9, (1,))})
-    action_space = spaces.Discrete(2, start=-1)
-
-    def _obs(self) -> dict[str, Any]:
-        return {"at": self.at, "far": np.float32([8 - self.at])}
-
-    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
-        super().reset(seed=seed)
-        self.at, self.count = 0, 0
-        return self._obs(), {}
-
-    def step(self, action: Any) -> Any:
-        assert self.action_space.contains(action)
-        self.at = int(np.clip(self.at + (1 if action == 0 else -1), 0, 8))
-        self.count += 1
-        won = self.at == 8
-        return self._obs(), float(won), won, self.count >= 20, {"is_success": won}
 
 
 @cache
 def trained() -> Sac:
     """One small agent for all that only looks."""
     return Sac(Corridor, seed=3, **SHORT).learn(160, progress_bar=False)
-
-
-def observations(number: int) -> list[dict[str, Any]]:
-    return [{"at": i, "far": np.float32([8 - i])} for i in range(number)]
-
-
-def stacked(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    return {name: np.stack([row[name] for row in rows]) for name in rows[0]}
 
 
 def test_predict_speaks_the_environments_language_for_one_and_for_many() -> None:

@@ -17,17 +17,19 @@ from devote.core import Agent, Env, HostEnv
 from devote.core.errors import UserError
 from devote.envs.spaces import Actions, Observations
 from devote.given import Given, given, spaces_seen
-from devote.loops.program import Program
+from devote.loops.keys import run_keys
+from devote.loops.program import HASTY, Program
 from devote.loops.progress import Reporter
-from devote.loops.run_dir import RunDirectory
+from devote.loops.run_dir import SETTINGS, RunDirectory, require_settings
 from devote.loops.signals import StopRequest
-from devote.loops.store import DirectoryStore, Nowhere, Row, Store
+from devote.loops.store import MAY_CHANGE, DirectoryStore, Nowhere, Row, Store
 from devote.loops.train import Training
 from devote.model_file import Described
 from devote.play import evaluate
 from devote.presets import PRESETS
 from devote.registry import build_agent
 from devote.run import Run, check
+from devote.saved import saved_agent
 from devote.values import with_values
 
 Callback = Callable[[Row], bool | None]
@@ -66,7 +68,7 @@ class Model:
         self.run, self.source, self.directory = run, source, directory
         self._asked, self._draws = 0, 0
         self._training: Training | None = None
-        self._learned: Any = None
+        self._loaded = False
 
     @cached_property
     def env(self) -> Env | HostEnv:
@@ -98,7 +100,7 @@ class Model:
     @property
     def steps(self) -> int:
         """Environment steps taken so far."""
-        return self.task.step if self._training is None else self._training.step
+        return self._before[0] if self._training is None else self.task.step + self._training.step
 
     def learn(
         self, steps: int, progress_bar: bool = True, callback: Callback | None = None
@@ -126,12 +128,9 @@ class Model:
         if self._training is None:
             store: Store = Nowhere()
             if self.directory is not None:
-                store = DirectoryStore(self.directory, asdict(self.run))
+                store = DirectoryStore(self.directory, self._identity())
             training = Training(self.program, reporter, store)
-            training.begin()
-            if self._learned is not None:
-                training.state = training.state._replace(agent=self._learned)
-                self._learned = None
+            training.begin(self._before[1] if self._loaded else None)
             self._training = training
         self._training.reporter = reporter
         return self._training
@@ -139,11 +138,23 @@ class Model:
     @property
     def state(self) -> Any:
         """All that the agent has learned, as one pytree."""
-        if self._training is not None:
-            return self._training.state.agent
-        if self._learned is None:
-            self._learned = jax.jit(self.agent.init)(jax.random.key(self.run.seed))
-        return self._learned
+        return self._before[1] if self._training is None else self._training.state.agent
+
+    @cached_property
+    def _before(self) -> tuple[int, Any]:
+        """Steps and agent before any learning here: as loaded, as in the directory, or fresh."""
+        if self.directory is not None and (self.directory / SETTINGS).exists():
+            require_settings(self.directory, self._identity(), MAY_CHANGE)
+            found = saved_agent(self.directory, self.agent)
+            if found is not None:
+                return found
+        agent_key, _, _ = run_keys(jax.random.key(self.run.seed))  # as the training would start
+        return 0, jax.jit(self.agent.init, compiler_options=HASTY)(agent_key)
+
+    def _identity(self) -> dict[str, Any]:
+        """What a directory must agree with; a task without a name is known by its own."""
+        task = {} if self._source().named else {"task": self.task.spec.name}
+        return asdict(self.run) | task
 
     def predict(self, obs: Any, deterministic: bool = True, explore: bool = False) -> np.ndarray:
         """Actions in the environment's own format, for one observation or a batch of them.
@@ -214,7 +225,7 @@ class Model:
             _require_alike(described, source, model)
         model.task = described
         shape = jax.eval_shape(model.agent.init, jax.random.key(0))
-        model._learned = model_file.read(Path(path), shape)
+        model._before, model._loaded = (described.step, model_file.read(Path(path), shape)), True
         return model
 
     def close(self) -> None:

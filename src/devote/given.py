@@ -45,6 +45,11 @@ class Given:
     id: str = ""
     """The Gymnasium id, if it was given by one."""
 
+    @property
+    def named(self) -> bool:
+        """Whether a name tells which task it is."""
+        return self.recipe != GENERIC or self.id != ""
+
     def adapted(self, run: Run) -> Run:
         """The run with what this task decides itself."""
         if isinstance(run.env, GymnasiumSettings):

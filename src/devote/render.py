@@ -24,7 +24,7 @@ from devote.envs.naming import Registered, factory_of
 from devote.figures.film import grid_frames, require_film, save_film
 from devote.registry import ENVS, HOST_ENVS, build_agent
 from devote.run import Run
-from devote.saved import saved_run, saved_state
+from devote.saved import saved_agent, saved_run
 
 Decide = Callable[[Any, Any, Any, Any], tuple[Any, Any]]
 """(memory, observation, whether an episode opens, key) -> (action, memory)"""
@@ -69,7 +69,7 @@ def render(asked: Render) -> Path:
     env = one_env(run)
     camera = camera_of(env, asked.map)
     agent = build_agent(run.agent_name, run.agent, env.spec)
-    decide = decision(agent, learned(asked.run, run, seed), asked.explore)
+    decide = decision(agent, learned(asked.run, run, seed, agent), asked.explore)
     key = jax.random.fold_in(jax.random.key(seed), asked.episode)
     if isinstance(env, HostEnv):
         shots = play_host(env, decide, agent.remember(1), camera.snap, key)
@@ -90,16 +90,16 @@ def one_env(run: Run) -> Env | HostEnv:
     return HOST_ENVS[run.env_name](run.env, 1)
 
 
-def learned(directory: Path, run: Run, seed: int) -> Any:
+def learned(directory: Path, run: Run, seed: int, agent: Agent) -> Any:
     """The agent's state of one seed."""
     seeds = range(run.seed, run.seed + run.seeds)
     if seed not in seeds:
         raise UserError(f"a seed of the run, {seeds[0]} to {seeds[-1]}", seed, "change --seed")
-    program = run.program()
-    try:
-        state = saved_state(directory, program).agent
-    finally:
-        program.close()
+    found = saved_agent(directory, agent, run.seeds)
+    if found is None:
+        fix = "train it first, or restore its checkpoints"
+        raise UserError(f"a checkpoint in {directory}", "none that verifies", fix)
+    _, state = found
     return state if run.seeds == 1 else jax.tree.map(lambda x: x[seed - run.seed], state)
 
 

@@ -15,6 +15,7 @@ from devote import model_file
 from devote.cli import use_compilation_cache
 from devote.core import Agent, Env, HostEnv
 from devote.core.errors import UserError
+from devote.envs.gymnasium_list import require_finite
 from devote.envs.spaces import Actions, Observations
 from devote.given import Given, given, spaces_seen
 from devote.loops.keys import run_keys
@@ -30,7 +31,6 @@ from devote.presets import PRESETS
 from devote.registry import build_agent
 from devote.run import Run, check
 from devote.saved import saved_agent
-from devote.values import with_values
 
 Callback = Callable[[Row], bool | None]
 """Told the metrics of every chunk; False ends the learning."""
@@ -58,7 +58,7 @@ class Model:
             raise UserError(f"a preset among {', '.join(PRESETS)}", repr(preset), "choose one")
         source = given(env)
         base = PRESETS[preset](source.recipe, self.agent_name)
-        run = with_values(replace(source.adapted(base), seed=seed), settings)
+        run = source.settled(replace(source.adapted(base), seed=seed), settings)
         check(run)
         self._set(run, source, None if directory is None else Path(directory))
 
@@ -188,9 +188,9 @@ class Model:
         """Observations as the agent takes them, and whether there was a single one."""
         layout = Observations(self.task.observation)
         count = layout.batch_of(obs)
-        if count is None:
-            return layout.flatten_one(obs)[None], True
-        return layout.flatten(obs, count), False
+        flat = layout.flatten_one(obs)[None] if count is None else layout.flatten(obs, count)
+        require_finite(flat, layout)
+        return flat, count is None
 
     def evaluate(self, episodes: int = 10) -> dict[str, float]:
         """Complete episodes of the exploitation actor, in fresh environments where possible."""
@@ -222,7 +222,7 @@ class Model:
         else:
             source = given(env)
             model._set(source.adapted(described.run), source, None)
-            _require_alike(described, source, model)
+            described.require_fit(source.recipe, model.env)
         model.task = described
         shape = jax.eval_shape(model.agent.init, jax.random.key(0))
         model._before, model._loaded = (described.step, model_file.read(Path(path), shape)), True
@@ -266,15 +266,3 @@ class Sombrl(Model):
 def _close(env: Env | HostEnv) -> None:
     if isinstance(env, HostEnv):
         env.close()
-
-
-def _require_alike(described: Described, source: Given, model: Model) -> None:
-    """Refuse an environment that the saved agent does not fit."""
-    saved, fix = described.spec, "give the environment it was trained in"
-    if source.recipe != described.recipe:
-        raise UserError(f"an environment like {saved.name}", source.recipe, fix)
-    found = model.env.spec
-    if saved.observation != found.observation:
-        raise UserError(f"observations {saved.observation}", found.observation, fix)
-    if saved.action != found.action:
-        raise UserError(f"actions {saved.action}", found.action, fix)

@@ -8,12 +8,13 @@ from typing import Any
 
 from gymnasium import spaces
 
-from devote.core import EnvSpec, Vector
+from devote.core import Env, EnvSpec, HostEnv, Vector
 from devote.core.errors import UserError
 from devote.envs import space_table
 from devote.envs.gymnasium_settings import GymnasiumSettings
+from devote.envs.naming import factory_of
 from devote.envs.spaces import Actions, Observations
-from devote.given import Given, given
+from devote.given import Given, given, spaces_seen
 from devote.loops import checkpoint
 from devote.loops.durable import atomic_write_text
 from devote.loops.manifest import Json
@@ -44,9 +45,24 @@ class Described:
         env = self.run.env
         name = env.id if isinstance(env, GymnasiumSettings) else self.recipe
         try:
+            if isinstance(env, GymnasiumSettings):
+                factory_of(name)  # a file names it, so nothing is imported
             return given(name)
-        except UserError:  # its package is not imported, and must not be because a file says so
+        except UserError:
             return None
+
+    def require_fit(self, recipe: str, env: Env | HostEnv) -> None:
+        """Refuse an environment that the saved agent does not fit."""
+        saved, found, fix = self.spec, env.spec, "give the environment it was trained in"
+        if recipe != self.recipe:
+            raise UserError(f"an environment like {saved.name}", recipe, fix)
+        if saved.observation != found.observation:
+            raise UserError(f"observations {saved.observation}", found.observation, fix)
+        if saved.action != found.action:
+            raise UserError(f"actions {saved.action}", found.action, fix)
+        names, others = (Observations(s).names for s in (self.observation, spaces_seen(env)[0]))
+        if names != others:
+            raise UserError(f"observations with the entries {names}", others, fix)
 
 
 def write(path: Path, described: Described, agent_state: Any) -> None:

@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 
@@ -15,6 +16,7 @@ import devote
 from corridor import SHORT, TINY, Corridor, observations, stacked
 from devote import Devote, Sac, check_env
 from devote.core.errors import UserError
+from devote.envs import naming
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "ten_lines.py"
 
@@ -47,6 +49,17 @@ def test_exploitation_can_be_drawn_from() -> None:
 def test_predict_refuses_other_shapes() -> None:
     with pytest.raises(UserError, match=r"obs\['at'\] of shape \(\)"):
         trained().predict(stacked(observations(2)) | {"at": np.zeros((2, 2))})
+
+
+def test_predict_refuses_what_is_no_observation() -> None:
+    agent, [row] = trained(), observations(1)
+    for missing in ({"far": row["far"]}, np.zeros(10), 7):
+        with pytest.raises(UserError, match=r"obs\['at'\] in observations"):
+            agent.predict(missing)
+    with pytest.raises(UserError, match=r"obs\['at'\].*shape"):
+        agent.predict(row | {"at": [[1], 2]})
+    with pytest.raises(UserError, match=r"finite observations at obs\['far'\]\[0\]; got nan"):
+        agent.predict(row | {"far": np.float32([np.nan])})
 
 
 def test_evaluation_counts_complete_episodes() -> None:
@@ -170,11 +183,27 @@ def test_the_ten_lines(name: str, tmp_path: Path, monkeypatch: Any, capsys: Any)
         ({"discount": 2.0}, "discount from 0 to 1"),
         ({"preset": "tiny"}, "a preset among"),
         ({"scale_inputs": 1}, "scale_inputs to be a value of type bool"),
+        ({"steps": 10}, r"'steps'; give them to learn"),
+        ({"seeds": 5}, "one model for each seed"),
+        ({"agent_name": "sac"}, "class of the agent"),
+        ({"env_name": "spiral"}, "first argument"),
+        ({"id": "CartPole-v1"}, "first argument"),
     ],
 )
 def test_mistakes_in_settings_are_named(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
         Devote(Corridor, **settings)
+
+
+def test_environments_that_are_there_already_decide_for_themselves() -> None:
+    vector = gymnasium.vector.SyncVectorEnv([Corridor] * 3)
+    assert Sac(vector, **SHORT).run.loop.num_envs == 3
+    for env in (vector, Corridor()):
+        with pytest.raises(UserError, match=r"num_envs [31], as many as there are; got 2"):
+            Sac(env, num_envs=2, **SHORT)
+        with pytest.raises(UserError, match="eval_interval 0, for the only environment is busy"):
+            Sac(env, eval_interval=80, **SHORT)
+    assert Sac(Corridor, num_envs=2, eval_interval=80, **SHORT).run.loop.eval_interval == 80
 
 
 def test_settings_of_every_kind_are_taken() -> None:
@@ -188,6 +217,21 @@ def test_environments_that_are_none_are_refused() -> None:
         Devote("MountainCarContinous-v0")
     with pytest.raises(UserError, match="Gymnasium id, environment"):
         Devote(7)
+
+
+def test_a_name_in_python_is_imported_and_one_in_a_file_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "typed_here.py").write_text("from corridor import Corridor\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    agent = Sac("typed_here:Corridor", **SHORT)
+    assert agent.env.spec.name == "Corridor"
+    agent.save(tmp_path / "model")
+    monkeypatch.delitem(naming._TYPED, "typed_here:Corridor")
+    monkeypatch.delitem(sys.modules, "typed_here")
+    assert Sac.load(tmp_path / "model").source is None
+    assert "typed_here" not in sys.modules
+    assert Sac.load(tmp_path / "model", "typed_here:Corridor").env.spec == agent.env.spec
 
 
 def test_the_package_is_light_and_says_what_it_has() -> None:

@@ -1,6 +1,5 @@
 """The Python face, from the outside."""
 
-import json
 import runpy
 import subprocess
 import sys
@@ -82,33 +81,6 @@ def test_a_saved_model_describes_itself_and_acts_alike(tmp_path: Path) -> None:
         Devote.load(tmp_path)
     with pytest.raises(UserError, match="trained in"):
         Sac.load(tmp_path, "CartPole-v1")
-
-
-def test_a_model_that_was_tampered_with_is_refused(tmp_path: Path) -> None:
-    trained().save(tmp_path)
-    path = tmp_path / "model.json"
-    sound = json.loads(path.read_text())
-
-    def refused(message: str, **changes: Any) -> None:
-        path.write_text(json.dumps(sound | changes))
-        with pytest.raises(UserError, match=message):
-            Sac.load(tmp_path)
-
-    refused("as it was saved", step=7)
-    refused("known agent", agent="os:system")
-    refused("known recipe", recipe="nowhere")
-    refused("settings", settings=sound["settings"] | {"extra": 1})
-    refused("discount to be a number", settings=_deeper(sound["settings"], discount="high"))
-    refused("description of a space", task=sound["task"] | {"action": {"kind": "Code"}})
-    path.write_text("{")
-    with pytest.raises(UserError, match="damaged"):
-        Sac.load(tmp_path)
-    with pytest.raises(UserError, match="a model in"):
-        Sac.load(tmp_path / "elsewhere")
-
-
-def _deeper(settings: dict[str, Any], **changes: Any) -> dict[str, Any]:
-    return settings | {"agent": settings["agent"] | changes}
 
 
 def test_one_environment_object_trains_is_evaluated_and_goes_on() -> None:

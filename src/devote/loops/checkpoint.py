@@ -80,6 +80,16 @@ def restore(directory: Path, like: Any, root: str = "") -> tuple[int, Any, dict[
     return None
 
 
+def newest(directory: Path) -> tuple[Path, dict[str, Json]] | None:
+    """Folder and note of the checkpoint that `restore` would use; None if none verifies."""
+    for path in _newest_first(directory):
+        try:
+            return path, _verify(path).note
+        except (DamagedError, OSError) as error:
+            warnings.warn(f"checkpoint {path} is damaged and not used: {error}", stacklevel=2)
+    return None
+
+
 def prune(directory: Path, keep: int = 2) -> None:
     """Delete all but the newest `keep` checkpoints."""
     _require_at_least(1, keep, "keep")

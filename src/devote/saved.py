@@ -20,10 +20,12 @@ from devote.values import fit
 
 def saved_run(directory: Path) -> Run:
     """The run that a directory's settings describe."""
-    path = directory / SETTINGS
-    if not path.is_file():
-        raise UserError(f"a run in {directory}", f"no {SETTINGS} there", "name a run directory")
-    return run_of(json.loads(path.read_text()))
+    return run_of(_settings(directory))
+
+
+def saved_task(directory: Path) -> str | None:
+    """What the task of a run calls itself, where no name of ours or Gymnasium's tells."""
+    return fit(str | None, "task", _settings(directory).get("task"))
 
 
 def run_of(saved: dict[str, Any]) -> Run:
@@ -41,6 +43,14 @@ def saved_agent(directory: Path, agent: Agent, seeds: int = 1) -> tuple[int, Any
     )
     found = checkpoint.restore(directory / CHECKPOINTS, shape, root=".agent")
     return None if found is None else found[:2]
+
+
+def _settings(directory: Path) -> dict[str, Any]:
+    path = directory / SETTINGS
+    if not path.is_file():
+        raise UserError(f"a run in {directory}", f"no {SETTINGS} there", "name a run directory")
+    found: dict[str, Any] = json.loads(path.read_text())
+    return found
 
 
 def _restored(settings: Any, saved: dict[str, Any]) -> Any:

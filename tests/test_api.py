@@ -1,6 +1,5 @@
 """The Python face, from the outside."""
 
-import json
 import runpy
 import subprocess
 import sys
@@ -11,51 +10,20 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium import spaces
 
 import devote
+from corridor import SHORT, TINY, Corridor, observations, stacked
 from devote import Devote, Sac, check_env
 from devote.core.errors import UserError
+from devote.envs import naming
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "ten_lines.py"
-TINY: dict[str, Any] = {"preset": "smoke", "log_interval": 80, "eval_episodes": 2}
-SHORT: dict[str, Any] = TINY | {"time_limit": 20, "reports_success": True}
-
-
-class Corridor(gymnasium.Env):
-    """Nine cells in a Dict; walking right to the end pays 1 and ends the episode."""
-
-    observation_space = spaces.Dict({"at": spaces.Discrete(9), "far": spaces.Box(-9, 9, (1,))})
-    action_space = spaces.Discrete(2, start=-1)
-
-    def _obs(self) -> dict[str, Any]:
-        return {"at": self.at, "far": np.float32([8 - self.at])}
-
-    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
-        super().reset(seed=seed)
-        self.at, self.count = 0, 0
-        return self._obs(), {}
-
-    def step(self, action: Any) -> Any:
-        assert self.action_space.contains(action)
-        self.at = int(np.clip(self.at + (1 if action == 0 else -1), 0, 8))
-        self.count += 1
-        won = self.at == 8
-        return self._obs(), float(won), won, self.count >= 20, {"is_success": won}
 
 
 @cache
 def trained() -> Sac:
     """One small agent for all that only looks."""
     return Sac(Corridor, seed=3, **SHORT).learn(160, progress_bar=False)
-
-
-def observations(number: int) -> list[dict[str, Any]]:
-    return [{"at": i, "far": np.float32([8 - i])} for i in range(number)]
-
-
-def stacked(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    return {name: np.stack([row[name] for row in rows]) for name in rows[0]}
 
 
 def test_predict_speaks_the_environments_language_for_one_and_for_many() -> None:
@@ -82,6 +50,17 @@ def test_predict_refuses_other_shapes() -> None:
         trained().predict(stacked(observations(2)) | {"at": np.zeros((2, 2))})
 
 
+def test_predict_refuses_what_is_no_observation() -> None:
+    agent, [row] = trained(), observations(1)
+    for missing in ({"far": row["far"]}, np.zeros(10), 7):
+        with pytest.raises(UserError, match=r"obs\['at'\] in observations"):
+            agent.predict(missing)
+    with pytest.raises(UserError, match=r"obs\['at'\].*shape"):
+        agent.predict(row | {"at": [[1], 2]})
+    with pytest.raises(UserError, match=r"finite observations at obs\['far'\]\[0\]; got nan"):
+        agent.predict(row | {"far": np.float32([np.nan])})
+
+
 def test_evaluation_counts_complete_episodes() -> None:
     found = trained().evaluate(episodes=3)
     assert found["episodes"] == 3
@@ -102,33 +81,6 @@ def test_a_saved_model_describes_itself_and_acts_alike(tmp_path: Path) -> None:
         Devote.load(tmp_path)
     with pytest.raises(UserError, match="trained in"):
         Sac.load(tmp_path, "CartPole-v1")
-
-
-def test_a_model_that_was_tampered_with_is_refused(tmp_path: Path) -> None:
-    trained().save(tmp_path)
-    path = tmp_path / "model.json"
-    sound = json.loads(path.read_text())
-
-    def refused(message: str, **changes: Any) -> None:
-        path.write_text(json.dumps(sound | changes))
-        with pytest.raises(UserError, match=message):
-            Sac.load(tmp_path)
-
-    refused("as it was saved", step=7)
-    refused("known agent", agent="os:system")
-    refused("known recipe", recipe="nowhere")
-    refused("settings", settings=sound["settings"] | {"extra": 1})
-    refused("discount to be a number", settings=_deeper(sound["settings"], discount="high"))
-    refused("description of a space", task=sound["task"] | {"action": {"kind": "Code"}})
-    path.write_text("{")
-    with pytest.raises(UserError, match="damaged"):
-        Sac.load(tmp_path)
-    with pytest.raises(UserError, match="a model in"):
-        Sac.load(tmp_path / "elsewhere")
-
-
-def _deeper(settings: dict[str, Any], **changes: Any) -> dict[str, Any]:
-    return settings | {"agent": settings["agent"] | changes}
 
 
 def test_one_environment_object_trains_is_evaluated_and_goes_on() -> None:
@@ -203,11 +155,27 @@ def test_the_ten_lines(name: str, tmp_path: Path, monkeypatch: Any, capsys: Any)
         ({"discount": 2.0}, "discount from 0 to 1"),
         ({"preset": "tiny"}, "a preset among"),
         ({"scale_inputs": 1}, "scale_inputs to be a value of type bool"),
+        ({"steps": 10}, r"'steps'; give them to learn"),
+        ({"seeds": 5}, "one model for each seed"),
+        ({"agent_name": "sac"}, "class of the agent"),
+        ({"env_name": "spiral"}, "first argument"),
+        ({"id": "CartPole-v1"}, "first argument"),
     ],
 )
 def test_mistakes_in_settings_are_named(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
         Devote(Corridor, **settings)
+
+
+def test_environments_that_are_there_already_decide_for_themselves() -> None:
+    vector = gymnasium.vector.SyncVectorEnv([Corridor] * 3)
+    assert Sac(vector, **SHORT).run.loop.num_envs == 3
+    for env in (vector, Corridor()):
+        with pytest.raises(UserError, match=r"num_envs [31], as many as there are; got 2"):
+            Sac(env, num_envs=2, **SHORT)
+        with pytest.raises(UserError, match="eval_interval 0, for the only environment is busy"):
+            Sac(env, eval_interval=80, **SHORT)
+    assert Sac(Corridor, num_envs=2, eval_interval=80, **SHORT).run.loop.eval_interval == 80
 
 
 def test_settings_of_every_kind_are_taken() -> None:
@@ -221,6 +189,21 @@ def test_environments_that_are_none_are_refused() -> None:
         Devote("MountainCarContinous-v0")
     with pytest.raises(UserError, match="Gymnasium id, environment"):
         Devote(7)
+
+
+def test_a_name_in_python_is_imported_and_one_in_a_file_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "typed_here.py").write_text("from corridor import Corridor\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    agent = Sac("typed_here:Corridor", **SHORT)
+    assert agent.env.spec.name == "Corridor"
+    agent.save(tmp_path / "model")
+    monkeypatch.delitem(naming._TYPED, "typed_here:Corridor")
+    monkeypatch.delitem(sys.modules, "typed_here")
+    assert Sac.load(tmp_path / "model").source is None
+    assert "typed_here" not in sys.modules
+    assert Sac.load(tmp_path / "model", "typed_here:Corridor").env.spec == agent.env.spec
 
 
 def test_the_package_is_light_and_says_what_it_has() -> None:

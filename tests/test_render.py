@@ -1,5 +1,7 @@
 """Films of trained agents, from a run directory to a file that a viewer opens."""
 
+import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,11 +9,44 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from devote.cli import dispatch, parse_train
 from devote.core.errors import UserError
 from devote.figures.film import HERE
 from devote.loops.train import train
 from devote.presets import smoke
 from devote.render import Render, render
+
+DRAWN = """
+import importlib
+import gymnasium
+import numpy as np
+
+PAINTER = "numpy"
+
+class Drawn(gymnasium.Env):
+    observation_space = gymnasium.spaces.Discrete(3)
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def __init__(self, render_mode=None):
+        self.render_mode = render_mode
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.count = 0
+        return 0, {}
+
+    def step(self, action):
+        self.count += 1
+        return self.count % 3, 1.0, False, self.count >= 9, {}
+
+    def render(self):
+        importlib.import_module(PAINTER)
+        if self.render_mode == "rgb_array":
+            return np.full((16, 32, 3), 20 * self.count, np.uint8)
+
+class Other(Drawn):
+    pass
+"""
 
 
 @pytest.fixture(scope="module")
@@ -58,10 +93,44 @@ def test_a_gymnasium_task_draws_itself(tmp_path: Path) -> None:
         assert sum(shown) == 20 * 40
 
 
+def test_an_environment_of_ones_own_is_named_and_draws_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "drawn_here.py").write_text(DRAWN)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    directory = tmp_path / "run"
+    run, _ = parse_train(
+        ["drawn_here:Drawn", "--preset", "smoke", "--agent", "sac", "--steps", "200"]
+    )
+    train(run.plan(directory), silent=True)
+    with pytest.raises(UserError, match="name it: --env drawn_here:Drawn"):
+        render(Render(directory))
+    with pytest.raises(UserError, match="change --env"):
+        render(Render(directory, env="drawn_here:Other"))
+    assert dispatch(["render", str(directory), "--env", "drawn_here:Drawn"]) == 0
+    with Image.open(directory / "figures" / "exploit_0.gif") as film:
+        assert film.size == (32, 16)
+    settings = directory / "settings.json"  # as Python writes it, where a class was given
+    saved = json.loads(settings.read_text())
+    saved["env"]["id"] = ""
+    settings.write_text(json.dumps(saved | {"task": "Drawn"}))
+    with pytest.raises(UserError, match="of the run, Drawn; got nothing"):
+        render(Render(directory))
+    with pytest.raises(UserError, match="own environment, Drawn; got Other"):
+        render(Render(directory, env="drawn_here:Other"))
+    assert render(Render(directory, env="drawn_here:Drawn")).is_file()
+    monkeypatch.setattr(sys.modules["drawn_here"], "PAINTER", "no_such_painter")
+    with pytest.raises(UserError, match="No module named 'no_such_painter'; install"):
+        render(Render(directory, env="drawn_here:Drawn"))
+
+
 def test_what_cannot_be_filmed_is_refused(sea: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"no settings\.json"):
         render(Render(tmp_path))
     with pytest.raises(UserError, match="a seed of the run, 0 to 1"):
         render(Render(sea, seed=7))
+    with pytest.raises(UserError, match="leave --env away"):
+        render(Render(sea, env="CartPole-v1"))
     with pytest.raises(UserError, match=r"\.gif"):
         render(Render(sea, out=tmp_path / "film.avi"))

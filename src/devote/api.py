@@ -15,20 +15,22 @@ from devote import model_file
 from devote.cli import use_compilation_cache
 from devote.core import Agent, Env, HostEnv
 from devote.core.errors import UserError
+from devote.envs.gymnasium_list import require_finite
 from devote.envs.spaces import Actions, Observations
 from devote.given import Given, given, spaces_seen
-from devote.loops.program import Program
+from devote.loops.keys import run_keys
+from devote.loops.program import HASTY, Program
 from devote.loops.progress import Reporter
-from devote.loops.run_dir import RunDirectory
+from devote.loops.run_dir import SETTINGS, RunDirectory, require_settings
 from devote.loops.signals import StopRequest
-from devote.loops.store import DirectoryStore, Nowhere, Row, Store
+from devote.loops.store import MAY_CHANGE, DirectoryStore, Nowhere, Row, Store
 from devote.loops.train import Training
 from devote.model_file import Described
 from devote.play import evaluate
 from devote.presets import PRESETS
 from devote.registry import build_agent
 from devote.run import Run, check
-from devote.values import with_values
+from devote.saved import saved_agent
 
 Callback = Callable[[Row], bool | None]
 """Told the metrics of every chunk; False ends the learning."""
@@ -56,7 +58,7 @@ class Model:
             raise UserError(f"a preset among {', '.join(PRESETS)}", repr(preset), "choose one")
         source = given(env)
         base = PRESETS[preset](source.recipe, self.agent_name)
-        run = with_values(replace(source.adapted(base), seed=seed), settings)
+        run = source.settled(replace(source.adapted(base), seed=seed), settings)
         check(run)
         self._set(run, source, None if directory is None else Path(directory))
 
@@ -66,7 +68,7 @@ class Model:
         self.run, self.source, self.directory = run, source, directory
         self._asked, self._draws = 0, 0
         self._training: Training | None = None
-        self._learned: Any = None
+        self._loaded = False
 
     @cached_property
     def env(self) -> Env | HostEnv:
@@ -98,7 +100,7 @@ class Model:
     @property
     def steps(self) -> int:
         """Environment steps taken so far."""
-        return self.task.step if self._training is None else self._training.step
+        return self._before[0] if self._training is None else self.task.step + self._training.step
 
     def learn(
         self, steps: int, progress_bar: bool = True, callback: Callback | None = None
@@ -126,12 +128,9 @@ class Model:
         if self._training is None:
             store: Store = Nowhere()
             if self.directory is not None:
-                store = DirectoryStore(self.directory, asdict(self.run))
+                store = DirectoryStore(self.directory, self._identity())
             training = Training(self.program, reporter, store)
-            training.begin()
-            if self._learned is not None:
-                training.state = training.state._replace(agent=self._learned)
-                self._learned = None
+            training.begin(self._before[1] if self._loaded else None)
             self._training = training
         self._training.reporter = reporter
         return self._training
@@ -139,11 +138,23 @@ class Model:
     @property
     def state(self) -> Any:
         """All that the agent has learned, as one pytree."""
-        if self._training is not None:
-            return self._training.state.agent
-        if self._learned is None:
-            self._learned = jax.jit(self.agent.init)(jax.random.key(self.run.seed))
-        return self._learned
+        return self._before[1] if self._training is None else self._training.state.agent
+
+    @cached_property
+    def _before(self) -> tuple[int, Any]:
+        """Steps and agent before any learning here: as loaded, as in the directory, or fresh."""
+        if self.directory is not None and (self.directory / SETTINGS).exists():
+            require_settings(self.directory, self._identity(), MAY_CHANGE)
+            found = saved_agent(self.directory, self.agent)
+            if found is not None:
+                return found
+        agent_key, _, _ = run_keys(jax.random.key(self.run.seed))  # as the training would start
+        return 0, jax.jit(self.agent.init, compiler_options=HASTY)(agent_key)
+
+    def _identity(self) -> dict[str, Any]:
+        """What a directory must agree with; a task without a name is known by its own."""
+        task = {} if self._source().named else {"task": self.task.spec.name}
+        return asdict(self.run) | task
 
     def predict(self, obs: Any, deterministic: bool = True, explore: bool = False) -> np.ndarray:
         """Actions in the environment's own format, for one observation or a batch of them.
@@ -177,9 +188,9 @@ class Model:
         """Observations as the agent takes them, and whether there was a single one."""
         layout = Observations(self.task.observation)
         count = layout.batch_of(obs)
-        if count is None:
-            return layout.flatten_one(obs)[None], True
-        return layout.flatten(obs, count), False
+        flat = layout.flatten_one(obs)[None] if count is None else layout.flatten(obs, count)
+        require_finite(flat, layout)
+        return flat, count is None
 
     def evaluate(self, episodes: int = 10) -> dict[str, float]:
         """Complete episodes of the exploitation actor, in fresh environments where possible."""
@@ -211,10 +222,10 @@ class Model:
         else:
             source = given(env)
             model._set(source.adapted(described.run), source, None)
-            _require_alike(described, source, model)
+            described.require_fit(source.recipe, model.env)
         model.task = described
         shape = jax.eval_shape(model.agent.init, jax.random.key(0))
-        model._learned = model_file.read(Path(path), shape)
+        model._before, model._loaded = (described.step, model_file.read(Path(path), shape)), True
         return model
 
     def close(self) -> None:
@@ -255,15 +266,3 @@ class Sombrl(Model):
 def _close(env: Env | HostEnv) -> None:
     if isinstance(env, HostEnv):
         env.close()
-
-
-def _require_alike(described: Described, source: Given, model: Model) -> None:
-    """Refuse an environment that the saved agent does not fit."""
-    saved, fix = described.spec, "give the environment it was trained in"
-    if source.recipe != described.recipe:
-        raise UserError(f"an environment like {saved.name}", source.recipe, fix)
-    found = model.env.spec
-    if saved.observation != found.observation:
-        raise UserError(f"observations {saved.observation}", found.observation, fix)
-    if saved.action != found.action:
-        raise UserError(f"actions {saved.action}", found.action, fix)

@@ -17,7 +17,7 @@ USAGE = """usage: devote train ENV [--agent A] [--preset P] [--seed S] [--steps 
        devote compare --envs ENV ... --agents A ... [--seeds N] [--preset P] [--set NAME=VALUE] ...
        devote figure LABEL [--scale smoke|desk|paper] [--only TASK ...] [--draw-only]
        devote figures [--scale smoke|desk|paper]
-       devote render RUN [--out FILM] [--explore] [--episode N] [--map]
+       devote render RUN [--env ENV] [--out FILM] [--explore] [--episode N] [--map]
        devote check-env ENV
        devote demo [--out DIR] [--seed S] [--steps N]
 
@@ -103,7 +103,10 @@ def render_command(words: list[str]) -> int:
     use_compilation_cache()
     from devote.render import Render, render
 
-    print(f"wrote {render(tyro.cli(Render, args=words, prog='devote render'))}")
+    asked = tyro.cli(Render, args=words, prog="devote render")
+    if asked.env is not None:
+        import_typed(asked.env)
+    print(f"wrote {render(asked)}")
     return 0
 
 

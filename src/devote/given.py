@@ -1,6 +1,6 @@
 """The environment that a user gives, whatever it is, made ready for a loop."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -21,16 +21,25 @@ from devote.envs.gymnasium_task import (
     require_env,
 )
 from devote.envs.gymnasium_vector import GymnasiumVector
-from devote.envs.naming import factory_of
+from devote.envs.naming import learn_name
 from devote.envs.space_table import spaces_of
 from devote.loops.fused import FusedLoop
 from devote.loops.host_program import HostProgram
 from devote.loops.program import FusedProgram, Program
 from devote.registry import ENVS, HOST_ENVS
 from devote.run import Run
+from devote.values import with_values
 
 GENERIC = "gymnasium"
 """The recipe of tasks that nobody has tuned."""
+ELSEWHERE = {
+    "env_name": "give the environment as the first argument",
+    "id": "give the id as the first argument",
+    "agent_name": "use the class of the agent: Devote, Sac, Rnd, Thompson or Sombrl",
+    "steps": "give them to learn(steps)",
+    "seeds": "make one model for each seed: seed=0, seed=1, ...",
+}
+"""Where is said what no setting of a model says."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +54,11 @@ class Given:
     id: str = ""
     """The Gymnasium id, if it was given by one."""
 
+    @property
+    def named(self) -> bool:
+        """Whether a name tells which task it is."""
+        return self.recipe != GENERIC or self.id != ""
+
     def adapted(self, run: Run) -> Run:
         """The run with what this task decides itself."""
         if isinstance(run.env, GymnasiumSettings):
@@ -52,6 +66,25 @@ class Given:
         if self.fixed is not None:
             # the one environment is busy with training, so nothing is evaluated in between
             run = replace(run, loop=replace(run.loop, num_envs=self.fixed, eval_interval=0))
+        return run
+
+    def settled(self, run: Run, settings: Mapping[str, Any]) -> Run:
+        """The run with a user's settings; those that are decided elsewhere are refused."""
+        for name in settings.keys() & ELSEWHERE.keys():
+            if name != "id" or self.recipe == GENERIC:
+                expected = "a setting of the task, the agent or the schedule"
+                raise UserError(expected, repr(name), ELSEWHERE[name])
+        run = with_values(run, settings)
+        if self.fixed is None:
+            return run
+        if run.loop.num_envs != self.fixed:
+            fix = "leave num_envs away, or give a class, a factory or an id"
+            expected = f"num_envs {self.fixed}, as many as there are"
+            raise UserError(expected, run.loop.num_envs, fix)
+        if run.loop.eval_interval > 0:
+            fix = "call evaluate() after learn(), or give a class, a factory or an id"
+            expected = "eval_interval 0, for the only environment is busy with training"
+            raise UserError(expected, run.loop.eval_interval, fix)
         return run
 
     def program(self, run: Run, env: Env | HostEnv, agent: Agent) -> Program:
@@ -87,6 +120,7 @@ def spaces_seen(env: Env | HostEnv) -> tuple[spaces.Space, spaces.Space]:
 
 
 def _named(name: str) -> Given:
+    """The task that a person names; code that a name points to is imported."""
     if name == GENERIC:
         fix = "give the id itself, such as MountainCarContinuous-v0"
         raise UserError("the name of a task", repr(name), fix)
@@ -94,7 +128,7 @@ def _named(name: str) -> Given:
         return Given(name, lambda run, _: ENVS[name](run.env))
     if name in HOST_ENVS:
         return Given(name, lambda run, count: HOST_ENVS[name](run.env, count))
-    factory_of(name)
+    learn_name(name)
     return Given(GENERIC, lambda run, count: gymnasium_task(_settings(run), count), id=name)
 
 

@@ -1,29 +1,35 @@
-"""A trained agent as a directory: a table that describes it, and its arrays; nothing in it runs."""
+"""A trained agent as a directory: its arrays, and a table in their manifest that describes it.
 
-import hashlib
+Nothing in it runs. It is a checkpoint that is always of one step, so that a new model takes the
+place of an old one in a single rename.
+"""
+
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from gymnasium import spaces
 
-from devote.core import EnvSpec, Vector
+from devote.core import Env, EnvSpec, HostEnv, Vector
 from devote.core.errors import UserError
 from devote.envs import space_table
 from devote.envs.gymnasium_settings import GymnasiumSettings
+from devote.envs.naming import factory_of
 from devote.envs.spaces import Actions, Observations
-from devote.given import Given, given
+from devote.given import Given, given, spaces_seen
 from devote.loops import checkpoint
-from devote.loops.durable import atomic_write_text
 from devote.loops.manifest import Json
 from devote.presets import PRESETS
 from devote.registry import AGENTS, TASKS
 from devote.run import Run
 from devote.values import fit, from_table
 
-TABLE, ARRAYS = "model.json", "arrays"
-SCHEMA = 1
+MODEL = "model"
+"""The folder of the checkpoint, beside which there may be anything."""
+PLACE = 0
+"""The step of the checkpoint; the table says how long the agent has learned."""
+SCHEMA = 2
 NAMES = {"schema", "recipe", "agent", "preset", "settings", "task", "step"}
 TASK = {"name", "episode_length", "own_units", "terms", "says_success", "observation", "action"}
 
@@ -44,24 +50,39 @@ class Described:
         env = self.run.env
         name = env.id if isinstance(env, GymnasiumSettings) else self.recipe
         try:
+            if isinstance(env, GymnasiumSettings):
+                factory_of(name)  # a file names it, so nothing is imported
             return given(name)
-        except UserError:  # its package is not imported, and must not be because a file says so
+        except UserError:
             return None
+
+    def require_fit(self, recipe: str, env: Env | HostEnv) -> None:
+        """Refuse an environment that the saved agent does not fit."""
+        saved, found, fix = self.spec, env.spec, "give the environment it was trained in"
+        if recipe != self.recipe:
+            raise UserError(f"an environment like {saved.name}", recipe, fix)
+        if saved.observation != found.observation:
+            raise UserError(f"observations {saved.observation}", found.observation, fix)
+        if saved.action != found.action:
+            raise UserError(f"actions {saved.action}", found.action, fix)
+        names, others = (Observations(s).names for s in (self.observation, spaces_seen(env)[0]))
+        if names != others:
+            raise UserError(f"observations with the entries {names}", others, fix)
 
 
 def write(path: Path, described: Described, agent_state: Any) -> None:
-    """Save an agent; the arrays carry the digest of the table, so that both belong together."""
-    text = json.dumps(_table(described), indent=2, allow_nan=False) + "\n"
-    path.mkdir(parents=True, exist_ok=True)
-    note: dict[str, Json] = {"model": hashlib.sha256(text.encode()).hexdigest()}
-    atomic_write_text(path / TABLE, text)
-    checkpoint.save(path / ARRAYS, described.step, agent_state, note, keep=1)
+    """Save an agent; whoever reads meanwhile, or after a crash, sees the old one or the new."""
+    note: dict[str, Json] = json.loads(json.dumps({"model": _table(described)}, allow_nan=False))
+    checkpoint.save(path / MODEL, PLACE, agent_state, note, keep=1)
 
 
 def describe(path: Path) -> Described:
     """Read and check the table of a model."""
-    where = str(path / TABLE)
-    table = _load(path / TABLE)
+    found = checkpoint.newest(path / MODEL)
+    if found is None or "model" not in found[1]:
+        fix = "give the directory that save wrote"
+        raise UserError(f"a model in {path}", "none that verifies", fix)
+    where, table = str(found[0]), cast("dict[str, Any]", found[1]["model"])
     _require_names(table, NAMES, where)
     if table["schema"] != SCHEMA:
         fix = "use the version of devote that wrote it"
@@ -79,14 +100,9 @@ def describe(path: Path) -> Described:
 
 def read(path: Path, like: Any) -> Any:
     """The arrays of a model, shaped as those of `like`."""
-    restored = checkpoint.restore(path / ARRAYS, like)
-    if restored is None:
-        raise UserError(f"a model in {path}", "no arrays", "give the directory that save wrote")
-    _, state, note = restored
-    if note.get("model") != hashlib.sha256((path / TABLE).read_bytes()).hexdigest():
-        fix = "save the model again"
-        raise UserError(f"{path / TABLE} as it was saved", "a table that was changed", fix)
-    return state
+    restored = checkpoint.restore(path / MODEL, like)
+    assert restored is not None, "its table was read before"
+    return restored[1]
 
 
 def _table(described: Described) -> dict[str, Any]:
@@ -123,16 +139,6 @@ def _task(table: Any, where: str) -> tuple[spaces.Space, spaces.Space, EnvSpec]:
         says_success=fit(bool, "says_success", table["says_success"]),
     )
     return observation, action, spec
-
-
-def _load(path: Path) -> Any:
-    fix = "give the directory that save wrote"
-    try:
-        return json.loads(path.read_bytes())
-    except FileNotFoundError as error:
-        raise UserError(f"a model in {path.parent}", f"no {path.name}", fix) from error
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"JSON in {path}", f"a damaged file ({error})", fix) from error
 
 
 def _require_names(table: Any, names: set[str], where: str) -> None:

@@ -4,9 +4,11 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from inspect import signature
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
+import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -20,12 +22,13 @@ from devote.envs.gymnasium_settings import GymnasiumSettings
 from devote.envs.gymnasium_task import from_factory
 from devote.envs.mujoco.batch import MujocoEnv
 from devote.envs.mujoco.rendering import backend, frames
-from devote.envs.naming import Registered, factory_of
+from devote.envs.naming import Factory, Registered, factory_of, learn_name
 from devote.figures.film import grid_frames, require_film, save_film
 from devote.registry import ENVS, HOST_ENVS, build_agent
 from devote.run import Run
-from devote.saved import saved_run, saved_state
+from devote.saved import saved_agent, saved_run, saved_task
 
+RENDER_MODE = "rgb_array"
 Decide = Callable[[Any, Any, Any, Any], tuple[Any, Any]]
 """(memory, observation, whether an episode opens, key) -> (action, memory)"""
 
@@ -36,6 +39,8 @@ class Render:
 
     run: Annotated[Path, tyro.conf.Positional]
     """Directory of a run."""
+    env: str | None = None
+    """module:MyEnv, where the run is of an environment of your own."""
     out: Path | None = None
     """A .gif or .mp4; in the run's figures where not given."""
     explore: bool = False
@@ -66,10 +71,10 @@ def render(asked: Render) -> Path:
     if isinstance(run.env, BraxSettings | PlaygroundSettings):
         os.environ.setdefault("MUJOCO_GL", backend())  # they import MuJoCo, which reads this then
     seed = run.seed if asked.seed is None else asked.seed
-    env = one_env(run)
+    env = one_env(run, asked.env, saved_task(asked.run))
     camera = camera_of(env, asked.map)
     agent = build_agent(run.agent_name, run.agent, env.spec)
-    decide = decision(agent, learned(asked.run, run, seed), asked.explore)
+    decide = decision(agent, learned(asked.run, run, seed, agent), asked.explore)
     key = jax.random.fold_in(jax.random.key(seed), asked.episode)
     if isinstance(env, HostEnv):
         shots = play_host(env, decide, agent.remember(1), camera.snap, key)
@@ -78,28 +83,46 @@ def render(asked: Render) -> Path:
     return save_film(camera.develop(list(shots)), path, asked.rate)
 
 
-def one_env(run: Run) -> Env | HostEnv:
-    """A single environment of the run's task."""
+def one_env(run: Run, typed: str | None = None, task: str | None = None) -> Env | HostEnv:
+    """A single environment of the run's task, which calls itself `task` where it has no id."""
+    if isinstance(run.env, GymnasiumSettings):
+        factory = drawing(run.env.id, typed, task)
+        env = from_factory(factory, replace(run.env, workers=False), 1)
+        if task is not None and env.spec.name != task:
+            raise UserError(f"the run's own environment, {task}", env.spec.name, "change --env")
+        return env
+    if typed is not None:
+        raise UserError(f"no --env for {run.env_name}", typed, "leave --env away")
     if run.env_name in ENVS:
         return ENVS[run.env_name](run.env)
-    if isinstance(run.env, GymnasiumSettings):
-        factory = factory_of(run.env.id)
-        if isinstance(factory, Registered):
-            factory = replace(factory, render_mode="rgb_array")
-        return from_factory(factory, replace(run.env, workers=False), 1)
     return HOST_ENVS[run.env_name](run.env, 1)
 
 
-def learned(directory: Path, run: Run, seed: int) -> Any:
+def drawing(saved: str, typed: str | None, task: str | None) -> Factory:
+    """How the environment is made to draw itself; only what a person types is imported."""
+    if typed is None and (":" in saved or not saved):
+        expected = f"the environment of the run, {saved or task or 'which has no name'}"
+        raise UserError(expected, "nothing", f"name it: --env {saved or 'my_package:MyEnv'}")
+    if saved and typed not in (None, saved):
+        raise UserError(f"the run's own environment, {saved}", typed, "change --env")
+    factory = factory_of(saved) if typed is None else learn_name(typed)
+    if isinstance(factory, Registered):
+        return replace(factory, render_mode=RENDER_MODE)
+    if "render_mode" in signature(factory).parameters:
+        return partial(factory, render_mode=RENDER_MODE)  # type: ignore[call-arg]
+    return factory
+
+
+def learned(directory: Path, run: Run, seed: int, agent: Agent) -> Any:
     """The agent's state of one seed."""
     seeds = range(run.seed, run.seed + run.seeds)
     if seed not in seeds:
         raise UserError(f"a seed of the run, {seeds[0]} to {seeds[-1]}", seed, "change --seed")
-    program = run.program()
-    try:
-        state = saved_state(directory, program).agent
-    finally:
-        program.close()
+    found = saved_agent(directory, agent, run.seeds)
+    if found is None:
+        fix = "train it first, or restore its checkpoints"
+        raise UserError(f"a checkpoint in {directory}", "none that verifies", fix)
+    _, state = found
     return state if run.seeds == 1 else jax.tree.map(lambda x: x[seed - run.seed], state)
 
 
@@ -177,7 +200,13 @@ def _flat_grid(grid: Grid | None) -> Grid:
 
 
 def _picture(env: GymnasiumList) -> np.ndarray:
-    picture = env.envs[0].render()
+    try:
+        picture = env.envs[0].render()
+    except (gymnasium.error.DependencyNotInstalled, ImportError) as error:
+        fix = "install what it misses, such as pygame"
+        raise UserError(f"the packages that draw {env.spec.name}", error, fix) from error
+    except NotImplementedError:
+        picture = None
     if not isinstance(picture, np.ndarray) or picture.ndim != 3:
         fix = 'make the environment with render_mode="rgb_array", or use --map'
         raise UserError("a picture from the environment's render()", type(picture).__name__, fix)

@@ -5,10 +5,12 @@ from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, get_type_hints
 
+import jax
+
+from devote.core import Agent
 from devote.core.errors import UserError
 from devote.loops import checkpoint
-from devote.loops.fused import RunState
-from devote.loops.program import Program
+from devote.loops.program import seed_keys
 from devote.loops.run_dir import SETTINGS
 from devote.loops.store import CHECKPOINTS
 from devote.presets import PRESETS
@@ -18,10 +20,12 @@ from devote.values import fit
 
 def saved_run(directory: Path) -> Run:
     """The run that a directory's settings describe."""
-    path = directory / SETTINGS
-    if not path.is_file():
-        raise UserError(f"a run in {directory}", f"no {SETTINGS} there", "name a run directory")
-    return run_of(json.loads(path.read_text()))
+    return run_of(_settings(directory))
+
+
+def saved_task(directory: Path) -> str | None:
+    """What the task of a run calls itself, where no name of ours or Gymnasium's tells."""
+    return fit(str | None, "task", _settings(directory).get("task"))
 
 
 def run_of(saved: dict[str, Any]) -> Run:
@@ -29,13 +33,24 @@ def run_of(saved: dict[str, Any]) -> Run:
     return _restored(PRESETS[saved["preset"]](saved["env_name"], saved["agent_name"]), saved)
 
 
-def saved_state(directory: Path, program: Program) -> RunState:
-    """The newest state of a run that verifies."""
-    found = checkpoint.restore(directory / CHECKPOINTS, program.shape())
-    if found is None:
-        fix = "train it first, or restore its checkpoints"
-        raise UserError(f"a checkpoint in {directory}", "none that verifies", fix)
-    return found[1]
+def saved_agent(directory: Path, agent: Agent, seeds: int = 1) -> tuple[int, Any] | None:
+    """Step and agent of the newest checkpoint that verifies; None where none was ever saved."""
+    keys = seed_keys(tuple(range(seeds)))
+    shape = (
+        jax.eval_shape(agent.init, keys[0])
+        if seeds == 1
+        else jax.eval_shape(jax.vmap(agent.init), keys)
+    )
+    found = checkpoint.restore(directory / CHECKPOINTS, shape, root=".agent")
+    return None if found is None else found[:2]
+
+
+def _settings(directory: Path) -> dict[str, Any]:
+    path = directory / SETTINGS
+    if not path.is_file():
+        raise UserError(f"a run in {directory}", f"no {SETTINGS} there", "name a run directory")
+    found: dict[str, Any] = json.loads(path.read_text())
+    return found
 
 
 def _restored(settings: Any, saved: dict[str, Any]) -> Any:

@@ -16,7 +16,7 @@ from devote.envs.checks import Said, Subject
 from devote.envs.gymnasium_settings import GymnasiumSettings
 from devote.envs.gymnasium_task import from_vector, name_of, require_env
 from devote.envs.gymnasium_vector import autoreset_mode
-from devote.envs.naming import Registered, factory_of
+from devote.envs.naming import Registered, learn_name
 from devote.envs.trial import try_out
 
 Verdict = Literal["pass", "FAIL", "skip"]
@@ -84,7 +84,7 @@ class Report:
 
 def check_env(env: Any) -> Report:
     """Try an environment out: an id, an environment, a factory or a vector environment."""
-    source = factory_of(env) if isinstance(env, str) else require_env(env)
+    source = learn_name(env) if isinstance(env, str) else require_env(env)
     if isinstance(source, VectorEnv):
         return Report(name_of(source), tuple(_vector(source)))
     name = env if isinstance(env, str) else str(env)

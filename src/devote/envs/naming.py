@@ -65,7 +65,7 @@ def factory_of(name: str) -> Factory:
     if name in _TYPED:
         return _TYPED[name]
     if ":" in name:
-        fix = "name it on the command line: code is never imported because a file asks for it"
+        fix = "name it yourself: code is never imported because a file asks for it"
         raise UserError("an environment that this process knows", repr(name), fix)
     if name.startswith(OWN):
         _register_own()

@@ -20,7 +20,8 @@ def spaces_of(spec: EnvSpec) -> tuple[spaces.Space, spaces.Space]:
     observation: spaces.Space = (
         spaces.Discrete(seen.size)
         if isinstance(seen, Index)
-        else spaces.Box(np.float32(np.asarray(seen.low)), np.float32(np.asarray(seen.high)))
+        # as exact as the task's own bounds, by which agents scale what they see
+        else spaces.Box(np.asarray(seen.low), np.asarray(seen.high), dtype=np.float64)
     )
     action: spaces.Space = (
         spaces.Box(-1.0, 1.0, (done.size,)) if isinstance(done, Box) else spaces.Discrete(done.size)
@@ -32,7 +33,8 @@ def to_table(space: spaces.Space) -> dict[str, Any]:
     """A space in words and numbers; bounds that are infinite are None."""
     match space:
         case spaces.Dict():
-            return {"kind": "Dict", "parts": {k: to_table(v) for k, v in space.spaces.items()}}
+            # pairs, for the order of a table and the type of its keys would be lost
+            return {"kind": "Dict", "parts": [[_key(k), to_table(v)] for k, v in space.items()]}
         case spaces.Tuple():
             return {"kind": "Tuple", "parts": [to_table(part) for part in space.spaces]}
         case spaces.Discrete():
@@ -61,7 +63,8 @@ def from_table(table: Any, where: str) -> spaces.Space:
 def _read(table: Any) -> spaces.Space:
     match table["kind"]:
         case "Dict":
-            return spaces.Dict({str(name): _read(part) for name, part in table["parts"].items()})
+            parts: Any = [(_key(key), _read(part)) for key, part in table["parts"]]
+            return spaces.Dict(parts)
         case "Tuple":
             return spaces.Tuple([_read(part) for part in table["parts"]])
         case "Discrete":
@@ -75,6 +78,12 @@ def _read(table: Any) -> spaces.Space:
             low = _bound(table["low"], -np.inf, dtype, shape)
             return spaces.Box(low, _bound(table["high"], np.inf, dtype, shape), dtype=dtype.type)
     raise ValueError(f"unknown kind or dtype in {table!s:.80}")
+
+
+def _key(key: object) -> str | int:
+    if not isinstance(key, str | int):
+        raise UserError("keys of a Dict that are text or integers", repr(key), "rename it")
+    return key
 
 
 def _finite(bound: np.ndarray) -> list[float | None]:

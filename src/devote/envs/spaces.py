@@ -61,10 +61,7 @@ class Observations:
     def batch_of(self, obs: Any) -> int | None:
         """How many observations these are; None for a single one without a batch axis."""
         path, leaf = self.leaves[0]
-        part = obs
-        for key in path:
-            part = part[key]
-        shape, own = np.shape(part), leaf.shape or ()
+        shape, own = _array(_at(obs, path)).shape, leaf.shape or ()
         if shape == own:
             return None
         if shape[1:] == own and len(shape) == len(own) + 1:
@@ -153,20 +150,28 @@ def _one_hot_size(leaf: Leaf) -> int:
     return int(np.prod(leaf.shape))
 
 
-def _part(obs: Any, path: Path, leaf: Leaf, count: int) -> np.ndarray:
-    """The batch of one leaf, with the shape and kind that the space promised."""
-    value, shape = obs, leaf.shape or ()
+def _at(obs: Any, path: Path) -> Any:
+    """The part of an observation at a path."""
     for depth, key in enumerate(path):
         try:
-            value = value[key]
+            obs = obs[key]
         except (KeyError, IndexError, TypeError) as error:
-            got = f"{type(value).__name__} without it"
+            got = f"{type(obs).__name__} without it"
             fix = "return every key of observation_space, or take it out of the space"
             raise UserError(f"{name_of(path[: depth + 1])} in observations", got, fix) from error
+    return obs
+
+
+def _array(value: Any) -> np.ndarray:
     try:
-        array = np.asarray(value)
+        return np.asarray(value)
     except ValueError:  # ragged lists
-        array = np.asarray(None)
+        return np.asarray(None)
+
+
+def _part(obs: Any, path: Path, leaf: Leaf, count: int) -> np.ndarray:
+    """The batch of one leaf, with the shape and kind that the space promised."""
+    array, shape = _array(_at(obs, path)), leaf.shape or ()
     if array.dtype.kind not in "biuf" or array.shape != (count, *shape):
         raise UserError(
             f"{name_of(path)} to be numbers of shape {shape}",

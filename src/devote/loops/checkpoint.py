@@ -53,19 +53,21 @@ def save(directory: Path, step: int, tree: Any, note: dict[str, Json], keep: int
     return final
 
 
-def restore(directory: Path, like: Any) -> tuple[int, Any, dict[str, Json]] | None:
+def restore(directory: Path, like: Any, root: str = "") -> tuple[int, Any, dict[str, Json]] | None:
     """Step, tree and note of the newest checkpoint that verifies; None if none was ever saved.
 
     Arrays come back with the kind, dtype and placement of those of `like`, whose leaves may be
-    `jax.ShapeDtypeStruct`. Damage falls back to the previous checkpoint with a warning.
+    `jax.ShapeDtypeStruct`; `root` says where in the saved tree `like` is, and only that part is
+    read. Damage falls back to the previous checkpoint with a warning.
     """
-    leaves = tensors.named_leaves(like)
+    leaves = {root + name: leaf for name, leaf in tensors.named_leaves(like).items()}
     damaged = []
     for path in _newest_first(directory):
         try:
             manifest = _verify(path)
-            tensors.require_fit(manifest.leaves, leaves, path)
-            values = tensors.read(path / STATE, leaves)
+            part = {name: leaf for name, leaf in manifest.leaves.items() if name.startswith(root)}
+            tensors.require_fit(part, leaves, path)
+            values = tensors.read(path / STATE, leaves, manifest.leaves)
         except (DamagedError, OSError) as error:
             damaged.append(path.name)
             warnings.warn(f"checkpoint {path} is damaged and not used: {error}", stacklevel=2)
@@ -75,6 +77,16 @@ def restore(directory: Path, like: Any) -> tuple[int, Any, dict[str, Json]] | No
         # Starting afresh here would bury the run that the user meant to continue.
         fix = "restore them from a copy, or delete them to start from the beginning"
         raise UserError(f"a sound checkpoint in {directory}", f"only damaged {damaged}", fix)
+    return None
+
+
+def newest(directory: Path) -> tuple[Path, dict[str, Json]] | None:
+    """Folder and note of the checkpoint that `restore` would use; None if none verifies."""
+    for path in _newest_first(directory):
+        try:
+            return path, _verify(path).note
+        except (DamagedError, OSError) as error:
+            warnings.warn(f"checkpoint {path} is damaged and not used: {error}", stacklevel=2)
     return None
 
 

@@ -12,7 +12,7 @@ from devote.core import Agent, Env, Metrics, Transition
 from devote.core.trees import where
 from devote.loops.episodes import Episodes, Finished, episode_metrics, follow
 from devote.loops.evaluate import evaluate
-from devote.loops.keys import env_keys
+from devote.loops.keys import env_keys, run_keys
 from devote.loops.settings import LoopSettings, Round
 from devote.replay import Replay
 
@@ -67,7 +67,7 @@ class FusedLoop:
 
     def init(self, key: PRNGKeyArray) -> RunState:
         """A run before its first step."""
-        agent_key, reset_key, run_key = jax.random.split(key, 3)
+        agent_key, reset_key, run_key = run_keys(key)
         num_envs, grid = self.settings.num_envs, self.env.spec.grid
         worlds = jax.vmap(self.env.reset)(jax.random.split(reset_key, num_envs))
         return RunState(

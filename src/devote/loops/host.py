@@ -17,6 +17,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from devote.core import Agent, EnvSpec, Index, Metrics, Outcome, Transition
 from devote.loops.episodes import Episodes, Finished, episode_metrics, follow
 from devote.loops.fused import Clock
+from devote.loops.keys import run_keys
 from devote.loops.settings import LoopSettings, Round
 from devote.replay import Replay
 
@@ -85,7 +86,7 @@ class HostLoop:
 
     def init(self, key: PRNGKeyArray) -> tuple[Any, Any, Held, PRNGKeyArray]:
         """Agent, memory and the rest before the first step; and the key of the first episodes."""
-        agent_key, reset_key, run_key = jax.random.split(key, 3)
+        agent_key, reset_key, run_key = run_keys(key)
         num_envs, grid = self.settings.num_envs, self.spec.grid
         held = Held(
             clock=Clock(jnp.zeros((), jnp.int32), jnp.zeros((), jnp.int32)),

@@ -55,11 +55,18 @@ def claim_settings(directory: Path, settings: dict[str, Any], ignore: Collection
     name of a nested table ignores all of it.
     """
     text = json.dumps(settings, indent=2) + "\n"
+    if not (directory / SETTINGS).exists():
+        atomic_write_text(directory / SETTINGS, text)
+    else:
+        require_settings(directory, settings, ignore)
+
+
+def require_settings(
+    directory: Path, settings: dict[str, Any], ignore: Collection[str] = ()
+) -> None:
+    """Refuse any difference from the `settings.json` that is there."""
     path = directory / SETTINGS
-    if not path.exists():
-        atomic_write_text(path, text)
-        return
-    saved, asked = dict(_fields(_load(path))), dict(_fields(json.loads(text)))
+    saved, asked = dict(_fields(_load(path))), dict(_fields(json.loads(json.dumps(settings))))
     differences = [
         f"{name}: saved {_show(saved, name)}, asked {_show(asked, name)}"
         for name in saved | asked

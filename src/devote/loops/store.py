@@ -10,6 +10,8 @@ from devote.loops.metrics_log import MetricsLog
 from devote.loops.run_dir import claim_settings
 
 CHECKPOINTS, METRICS = "checkpoints", "metrics.csv"
+MAY_CHANGE = ("steps",)
+"""Settings that two starts of one run may differ in."""
 
 Row = dict[str, Any]
 """Metrics of one seed by name."""
@@ -53,7 +55,7 @@ class DirectoryStore:
 
     def open(self, shape: RunState, columns: tuple[str, ...]) -> Restored | None:
         """The newest checkpoint; metrics after it are dropped."""
-        claim_settings(self.directory, self.settings, ignore=("steps",))
+        claim_settings(self.directory, self.settings, MAY_CHANGE)
         found = checkpoint.restore(self.directory / CHECKPOINTS, shape)
         self.log = MetricsLog(self.directory / METRICS, columns)
         if found is None:

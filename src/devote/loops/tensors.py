@@ -1,7 +1,7 @@
 """A pytree of arrays as one safetensors file, a tensor for each leaf, and back."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -60,11 +60,11 @@ def write(path: Path, leaves: dict[str, Array]) -> FileDigest:
     return write_synced(path, _pieces({name: leaves[name] for name in names}))
 
 
-def read(path: Path, like: dict[str, Array]) -> list[Array]:
-    """Read the leaves that `like` names; the file's header must agree before a tensor is read."""
+def read(path: Path, like: dict[str, Array], held: Collection[str]) -> list[Array]:
+    """Read the leaves that `like` names from a file of those `held`, whose header must agree."""
     try:
         with safe_open(path, framework="numpy") as file:
-            if set(file.keys()) != set(like):
+            if set(file.keys()) != set(held):
                 raise DamagedError(f"{path.name} does not hold the leaves of its manifest")
             for name, leaf in like.items():
                 _require_header(file.get_slice(name), name, _stored(leaf))

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from devote.core import Metrics
@@ -79,8 +80,8 @@ class Training:
         """Environment steps taken, over all parallel environments of one seed."""
         return int(self.state.clock.vector_steps) * self.program.settings.num_envs
 
-    def begin(self) -> None:
-        """Restore the newest checkpoint, or start."""
+    def begin(self, learned: Any = None) -> None:
+        """Restore the newest checkpoint, or start, with the agent that was learned elsewhere."""
         shape = self.program.shape()
         require_memory(tree_bytes(shape), tree_bytes(shape.replay))
         restored = self.store.open(shape, self._columns(shape))
@@ -95,7 +96,10 @@ class Training:
             return
         megabytes, replay = tree_bytes(shape) / 1e6, tree_bytes(shape.replay) / 1e6
         self.reporter.say(f"memory: {megabytes:.0f} MB, of which replay {replay:.0f} MB")
-        self.state = self._call("first steps", self.program.prefill, self.program.init())
+        state = self.program.init()
+        if learned is not None:  # a copy, for the first steps may take its memory
+            state = state._replace(agent=jax.tree.map(jnp.copy, learned))
+        self.state = self._call("first steps", self.program.prefill, state)
 
     def advance(self) -> list[Row]:
         """One chunk and what is due after it; when environments fail, all before that is saved."""

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
 from hosts import ENVS, Faulty, counters, hangs, program, raises, with_nan_reward
@@ -12,8 +13,10 @@ from scripted import Counter
 
 from devote.core import HostStep
 from devote.core.errors import EnvironmentFailedError, UserError
+from devote.loops.progress import Reporter
 from devote.loops.sound import require_step
-from devote.loops.train import Plan, train
+from devote.loops.store import Nowhere
+from devote.loops.train import Plan, Training, train
 
 FAULT = 30  # vector step, counted from 1; in the first chunk, which starts after 4
 
@@ -57,6 +60,23 @@ def test_after_a_failure_the_environments_start_again_and_the_run_says_so(tmp_pa
     assert "environments start new episodes" in said
     assert np.asarray(result.state.replay.first)[FAULT - 1].all()
     assert result.step == ENVS * (FAULT - 1 + 36)
+
+
+@pytest.mark.parametrize("overlap", [False, True])
+def test_learning_on_after_a_caught_failure_starts_new_episodes(overlap) -> None:
+    run = program(partial(Faulty, at=FAULT, what=raises), overlap=overlap)
+    training = Training(run, Reporter(10_000, silent=True), Nowhere())
+    training.begin()
+    with pytest.raises(EnvironmentFailedError):
+        training.advance()
+    failed = int(training.state.clock.vector_steps)
+    with pytest.warns(UserWarning, match="start new episodes"):
+        training.advance()
+    replay = jax.tree.map(np.asarray, training.state.replay)
+    assert replay.first[failed].all()
+    # Counter counts, so a successor that is not one more was stored of another world.
+    np.testing.assert_array_equal(replay.next_obs[..., 0], replay.obs[..., 0] + 1)
+    np.testing.assert_array_equal(replay.first, replay.obs[..., 0] == 0)
 
 
 def test_a_hang_is_reported_with_the_place_where_it_hangs(tmp_path) -> None:

@@ -88,6 +88,35 @@ def test_a_time_limit_is_no_termination() -> None:
     np.testing.assert_array_equal(replay.discount[:, 0], np.ones(6))
 
 
+class BlowsUp(Counting):
+    """Its third step is no number, in one place or in all."""
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+
+    def step(self, state: State, action: Any) -> State:
+        after = super().step(state, action)
+        bad = jnp.where(after.info["steps"] == 3, jnp.nan, 0.0)
+        places = ("obs", "reward", "metrics") if self.where == "everywhere" else (self.where,)
+        return after._replace(
+            **{p: jax.tree.map(lambda x: x + bad, getattr(after, p)) for p in places}
+        )
+
+
+@pytest.mark.parametrize("where", ["obs", "reward", "everywhere"])
+def test_a_state_that_blew_up_ends_its_episode_where_it_stood(where: str) -> None:
+    task = StatefulTask("blows up", BlowsUp(where), 100)
+    replay = stored(task, 6)
+    np.testing.assert_array_equal(replay.obs[:, 0], [0, 1, 2] * 2)
+    np.testing.assert_array_equal(replay.next_obs[:, 0], [1, 2, 2] * 2)
+    np.testing.assert_array_equal(replay.reward[:, 0], [0, 5, 0] * 2)
+    np.testing.assert_array_equal(replay.discount[:, 0], [1, 1, 0] * 2)
+    world = task.reset(jax.random.key(0))
+    for _ in range(3):
+        world, outcome = task.step(world, jnp.zeros(2), jax.random.key(1))
+    assert float(outcome.terms["reward/once"]) == 0
+
+
 def test_rewards_can_be_hidden_and_their_parts_are_still_told() -> None:
     task = counting(rewards=False)
     assert task.spec.terms == ("reward/once",)

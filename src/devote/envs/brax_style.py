@@ -19,6 +19,7 @@ from jaxtyping import Array, Int, PRNGKeyArray
 
 from devote.core import Box, EnvSpec, Outcome, Vector
 from devote.core.errors import not_among
+from devote.core.trees import where
 
 
 @dataclass(frozen=True)
@@ -93,13 +94,18 @@ class StatefulTask:
         return _vector(world.obs).reshape(-1).astype(jnp.float32)
 
     def step(self, world: Any, action: Array, key: PRNGKeyArray) -> tuple[Any, Outcome]:
-        """The next state; these tasks keep their own generator in it."""
+        """The next state; these tasks keep their own generator in it.
+
+        A state that blew up, which many tasks call done, is a termination where we stood: a NaN
+        in the replay would poison learning even under a discount of 0.
+        """
         after = self.env.step(world, action)
         after = jax.tree.map(lambda new, old: _typed(new, old.dtype), after, world)
-        return after, Outcome(
-            reward=jnp.asarray(after.reward, jnp.float32) * self.rewards,
-            terminated=after.done.astype(bool),
-            terms={name: after.metrics[name] for name in self.spec.terms},
+        sound = jnp.isfinite(self.observe(after)).all() & jnp.isfinite(after.reward).all()
+        return where(sound, after, world), Outcome(
+            reward=jnp.where(sound, jnp.asarray(after.reward, jnp.float32), 0.0) * self.rewards,
+            terminated=after.done.astype(bool) | ~sound,
+            terms={name: jnp.where(sound, after.metrics[name], 0.0) for name in self.spec.terms},
         )
 
     def bin_of(self, world: Any) -> Int[Array, ""]:

@@ -201,6 +201,7 @@ BROKEN = {
     "every reset alike": (AlwaysTheSameDraw, "reset draws anew", "seed is not None"),
     "raises in close": (RaisesInClose, "close", "will not close"),
     "no environment at all": (dict, "construction", "gymnasium.Env"),
+    "a factory without return": (lambda: None, "construction", "NoneType"),
 }
 
 
@@ -235,6 +236,7 @@ def test_remarks_on_what_passes() -> None:
 
 def test_vector_environments() -> None:
     assert check_env(DiaryVector(AutoresetMode.SAME_STEP)).ok
+    assert check_env(lambda: DiaryVector(AutoresetMode.SAME_STEP)).ok
     report = check_env(DiaryVector(None))
     assert report.failures == ("autoreset mode",)
 

@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 import time
+import warnings
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 from diary import Diary, DiaryVector
 from gymnasium import spaces
-from gymnasium.vector import AsyncVectorEnv, AutoresetMode
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
 from devote.core import Box, Choice, Index
 from devote.core.errors import EnvironmentFailedError, UserError
@@ -90,6 +91,45 @@ def test_a_time_limit_of_the_users_own_wrapper_is_a_truncation() -> None:
     assert not step.terminated[0]
 
 
+def test_a_time_limit_around_an_environment_without_a_spec_is_seen() -> None:
+    def limited() -> gymnasium.Env:
+        inner = gymnasium.wrappers.TimeLimit(Diary("both"), 5_000)
+        return gymnasium.wrappers.OrderEnforcing(inner)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert from_env(limited(), GymnasiumSettings()).spec.episode_length == 5_000
+        vector = SyncVectorEnv([limited])
+        assert from_vector(vector, GymnasiumSettings()).spec.episode_length == 5_000
+        task = from_factory(limited, GymnasiumSettings(), 1)
+        assert task.spec.episode_length == 5_000
+
+
+def test_a_time_limit_for_a_vector_environment_is_refused() -> None:
+    with pytest.raises(UserError, match="no time_limit for a vector environment; got 50"):
+        from_vector(DiaryVector(AutoresetMode.NEXT_STEP), LIMITED)
+
+
+def test_a_factory_must_make_new_environments() -> None:
+    env = Diary("both")
+    with pytest.raises(UserError, match="the same Diary again; return a new environment at each"):
+        from_factory(lambda: gymnasium.wrappers.OrderEnforcing(env), LIMITED, 2)
+
+
+@pytest.mark.parametrize("workers", [False, True])
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        (None, "got builtins.NoneType; return an instance"),
+        (DiaryVector(AutoresetMode.NEXT_STEP), "DiaryVector; .* give the vector environment"),
+    ],
+)
+def test_a_factory_must_make_one_environment(made: Any, words: str, workers: bool) -> None:
+    settings = GymnasiumSettings(time_limit=50, workers=workers)
+    with pytest.raises(UserError, match=f"a gymnasium.Env from the factory.*{words}"):
+        from_factory(lambda: made, settings, 2)
+
+
 def test_an_environment_that_can_save_itself_resumes_exactly() -> None:
     def fresh() -> Any:
         return from_factory(lambda: Diary("both"), GymnasiumSettings(time_limit=3), 2)
@@ -111,7 +151,7 @@ def test_an_environment_that_cannot_says_so() -> None:
     assert gymnasium_task(GymnasiumSettings("Pendulum-v1"), 1).save() is None
     wrapped = gymnasium.wrappers.TimeLimit(Diary("both"), 9)
     assert from_env(wrapped, LIMITED).save() is None  # the wrapper has a count of its own
-    assert from_vector(DiaryVector(AutoresetMode.NEXT_STEP), LIMITED).save() is None
+    assert from_vector(DiaryVector(AutoresetMode.NEXT_STEP), GymnasiumSettings()).save() is None
 
 
 def test_coverage_over_chosen_entries() -> None:

@@ -18,6 +18,7 @@ from devote.envs.gymnasium_task import from_vector, name_of, require_env
 from devote.envs.gymnasium_vector import autoreset_mode
 from devote.envs.naming import Registered, factory_of
 from devote.envs.trial import try_out
+from devote.envs.watched import require_made
 
 Verdict = Literal["pass", "FAIL", "skip"]
 Question = tuple[str, Callable[[], Said]]
@@ -91,6 +92,8 @@ def check_env(env: Any) -> Report:
     made, first = _ask("construction", lambda: _made(source))
     if made is None:
         return Report(name, (first,))
+    if isinstance(made, VectorEnv):
+        return Report(name, (first, *_vector(made)))
     return Report(name, (first, *_findings(made)))
 
 
@@ -151,11 +154,8 @@ def _ask(name: str, question: Callable[[], Any]) -> tuple[Any, Finding]:
         return None, Finding(name, "FAIL", f"raised {type(error).__name__}: {error}")
 
 
-def _made(source: Any) -> gymnasium.Env:
+def _made(source: Any) -> gymnasium.Env | VectorEnv:
     env = source if isinstance(source, gymnasium.Env) else source()
     if isinstance(source, Registered) and source.time_limit is not None:
         return gymnasium.wrappers.TimeLimit(env, source.time_limit)
-    if not isinstance(env, gymnasium.Env):
-        module = f"{type(env).__module__}.{type(env).__name__}"
-        raise UserError("a gymnasium.Env", module, "derive the class from gymnasium.Env")
-    return env
+    return env if isinstance(env, VectorEnv) else require_made(env)

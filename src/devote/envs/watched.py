@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import gymnasium
 import numpy as np
+from gymnasium.vector import VectorEnv
 
 from devote.core.errors import EnvironmentFailedError, UserError
 
@@ -58,14 +59,21 @@ class WatchedFactory:
 
     def __call__(self) -> gymnasium.Env:
         """The environment, cut after `time_limit` steps if there is one."""
-        env = self.make()
-        if not isinstance(env, gymnasium.Env):
-            fix = "return an instance of gymnasium.Env"
-            raise UserError("a gymnasium.Env from the factory", type(env).__name__, fix)
-        watched = Watched(env, self.index)
+        watched = Watched(require_made(self.make()), self.index)
         if self.time_limit is None:
             return watched
         return gymnasium.wrappers.TimeLimit(watched, self.time_limit)
+
+
+def require_made(env: Any) -> gymnasium.Env:
+    """What a factory made, if that is one environment."""
+    if isinstance(env, gymnasium.Env):
+        return env
+    fix = "return an instance of a class derived from gymnasium.Env"
+    if isinstance(env, VectorEnv):
+        fix = "return a single environment, or give the vector environment itself"
+    kind = f"{type(env).__module__}.{type(env).__name__}"
+    raise UserError("a gymnasium.Env from the factory", kind, fix)
 
 
 def require_reset(result: Any) -> tuple[Any, dict]:

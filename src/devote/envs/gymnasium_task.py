@@ -46,8 +46,8 @@ def from_factory(make: Factory, settings: GymnasiumSettings, num_envs: int) -> H
     factories = [WatchedFactory(make, i, task.spec.episode_length) for i in range(num_envs)]
     # not by fork: JAX has threads, and a forked copy of them deadlocks
     multiprocessing.get_context(CONTEXT).set_forkserver_preload([WatchedFactory.__module__])
-    envs = AsyncVectorEnv(factories, context=CONTEXT, autoreset_mode=AutoresetMode.SAME_STEP)
-    return GymnasiumVector(task, envs, settings.worker_timeout)
+    vector = AsyncVectorEnv(factories, context=CONTEXT, autoreset_mode=AutoresetMode.SAME_STEP)
+    return GymnasiumVector(task, vector, settings.worker_timeout)
 
 
 def from_env(env: gymnasium.Env, settings: GymnasiumSettings) -> HostEnv:

@@ -3,6 +3,7 @@
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 import gymnasium
@@ -10,6 +11,7 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 
 from devote.core.errors import EnvironmentFailedError, UserError
+from devote.core.worker import asking_one
 
 T = TypeVar("T")
 
@@ -37,16 +39,19 @@ class Watched(gymnasium.Wrapper):
         return self._ask("step", lambda: require_step(result))
 
     def _ask(self, what: str, call: Callable[[], T]) -> T:
-        when = f"{what} (step {self.steps:,} of its life)"
+        tell = partial(self._tell, what)
         try:
-            return call()
+            with asking_one(tell):
+                return call()
         except UserError as error:
             words = str(error)
         except Exception:
             words = traceback.format_exc()
-        raise EnvironmentFailedError.of(
-            f"environment {self.index} ({self.env})", when, self.action, words
-        )
+        raise EnvironmentFailedError.of(*tell(), words)
+
+    def _tell(self, what: str) -> tuple[str, str, object]:
+        when = f"{what} (step {self.steps:,} of its life)"
+        return f"environment {self.index} ({self.env})", when, self.action
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from jaxtyping import Array
 
 from devote.core import Agent, HostEnv, Metrics
 from devote.core.errors import EnvironmentFailedError, UserError
+from devote.core.worker import Worker
 from devote.loops.collect import Acting, Collector, Seeds
 from devote.loops.fused import RunState
 from devote.loops.host import Held, HostLoop, Worlds
@@ -19,7 +20,6 @@ from devote.loops.host_evaluate import HostEvaluation
 from devote.loops.program import HASTY, InterruptedChunkError, apart, seed_keys
 from devote.loops.rounds import Rounds
 from devote.loops.settings import LoopSettings
-from devote.loops.worker import Worker
 
 RESTART = 2**16  # beyond any number of keys that a key is split into
 
@@ -46,7 +46,7 @@ class HostProgram:
     ) -> None:
         self.loop = HostLoop(agent, envs[0].spec, settings)
         self.seeds, self.spec, self.settings = seeds, envs[0].spec, settings
-        self.worker = Worker(settings.env_timeout)
+        self.worker = Worker(settings.env_timeout, " (--env-timeout)")
         self.envs = Seeds(envs, [f"seed {seed}" for seed in seeds], self.worker)
         self.sound = True  # whether the environments did all that was asked of them
         self.compiled = HostCompiled(self.loop, len(seeds))

@@ -1,5 +1,7 @@
 """Tasks of Brax and Playground through our protocol: true resets, true successors, stable types."""
 
+import sys
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -148,6 +150,37 @@ def test_a_real_task_fits(library: str) -> None:
     after, outcome = jax.eval_shape(task.step, world, action, jax.random.key(0))
     assert kinds(after) == kinds(world)
     assert (outcome.reward.dtype, outcome.terminated.dtype) == (jnp.float32, bool)
+
+
+@pytest.mark.parametrize(
+    ("module", "build", "extra"),
+    [
+        ("brax", lambda: brax(BraxSettings()), "brax"),
+        ("mujoco_playground", lambda: playground(PlaygroundSettings()), "playground"),
+    ],
+)
+def test_a_missing_library_is_named_with_its_extra(
+    module: str, build: Any, extra: str, monkeypatch: Any
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(UserError, match=rf"install devote\[{extra}\]"):
+        build()
+
+
+@pytest.mark.parametrize("name", ["Go1JoystickFlatTerrain", "PandaPickCube"])
+def test_nothing_is_downloaded_unasked(name: str, tmp_path: Path, monkeypatch: Any) -> None:
+    library = pytest.importorskip("mujoco_playground")
+    fetched: list[str] = []
+    source = library._src.mjx_env
+    monkeypatch.setattr(source, "MENAGERIE_PATH", tmp_path / "models")
+    monkeypatch.setattr(library.registry, "load", lambda name, **_: fetched.append(name))
+    with pytest.raises(UserError, match="--download-models"):
+        playground(PlaygroundSettings(name))
+    assert fetched == []
+    playground(PlaygroundSettings(name, download_models=True))
+    (tmp_path / "models").mkdir()
+    playground(PlaygroundSettings(name))
+    assert fetched == [name, name]
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Array, Int, PRNGKeyArray
 
 from devote.core import Box, EnvSpec, Outcome, Vector
-from devote.core.errors import not_among
+from devote.core.errors import UserError, not_among
 from devote.core.trees import where
 
 
@@ -48,6 +48,8 @@ class PlaygroundSettings:
     """Steps until the time limit; 0 for the task's own."""
     rewards: bool = True
     """Whether the task's rewards are seen; without them exploration is for its own sake."""
+    download_models: bool = False
+    """Whether robot models that a task needs and that are missing may be fetched from GitHub."""
 
 
 class Stateful(Protocol):
@@ -120,8 +122,10 @@ class StatefulTask:
 
 def brax(settings: BraxSettings) -> StatefulTask:
     """A task of Brax by name."""
-    from brax import envs
-
+    try:
+        from brax import envs
+    except ModuleNotFoundError as error:
+        raise UserError("Brax", error, "install devote[brax]") from error
     known = sorted(envs._envs)  # the registry has no public listing
     if settings.id not in known:
         raise not_among("the task", settings.id, known)
@@ -131,15 +135,28 @@ def brax(settings: BraxSettings) -> StatefulTask:
 
 def playground(settings: PlaygroundSettings) -> StatefulTask:
     """A task of MuJoCo Playground by name."""
-    with contextlib.redirect_stdout(io.StringIO()):  # it reports missing optional backends
-        from mujoco_playground import registry
-
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):  # it reports missing optional backends
+            from mujoco_playground import dm_control_suite, registry
+    except ModuleNotFoundError as error:
+        raise UserError("MuJoCo Playground", error, "install devote[playground]") from error
     if settings.id not in registry.ALL_ENVS:
         raise not_among("the task", settings.id, list(registry.ALL_ENVS))
+    if settings.id not in dm_control_suite.ALL_ENVS and not settings.download_models:
+        _require_models(settings.id)
     config = registry.get_default_config(settings.id)
     env = registry.load(settings.id, config=config, config_overrides={"impl": settings.impl})
     length = settings.episode_length or int(config.episode_length)
     return StatefulTask(settings.id, env, length, settings.rewards)
+
+
+def _require_models(name: str) -> None:
+    """Refuse what would make Playground clone a collection of robots from the internet."""
+    from mujoco_playground._src import mjx_env
+
+    if not mjx_env.MENAGERIE_PATH.exists():
+        fix = "put MuJoCo Menagerie there, or let it be fetched: --download-models"
+        raise UserError(f"the models of {name} in {mjx_env.MENAGERIE_PATH}", "none", fix)
 
 
 def _typed(value: Any, dtype: Any) -> Array:

@@ -1,18 +1,21 @@
 """Complete episodes with the exploitation actor, in any environment."""
 
+from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
 import numpy as np
 
-from devote.core import Agent, Env, HostEnv
+from devote.core import Agent, Env, HostEnv, HostStep
 from devote.core.errors import UserError
 from devote.loops.evaluate import evaluate as evaluate_in_jax
 
 Exploit = Callable[[Any, np.ndarray], Any]
-PATIENCE = 4
-"""Episode lengths that a batch of environments may take for each episode asked of it."""
+PATIENCE = 20
+"""Episode lengths that a batch may take for each episode asked of it; a vector environment does not
+always tell the true one."""
 
 
 def evaluate(
@@ -26,37 +29,58 @@ def evaluate(
         return found | {"episodes": float(episodes)}
     each = -(-episodes // env.num_envs)
     ended = _play(env, state, exploit, each, key)
-    reward, length, success = (np.array(values, float) for values in zip(*ended, strict=True))
+    reward = np.array([sums.reward for sums in ended])
     found = {
         "mean_reward": float(reward.mean()),
         "std_reward": float(reward.std()),
-        "mean_ep_length": float(length.mean()),
+        "mean_ep_length": float(np.mean([sums.length for sums in ended])),
         "episodes": float(len(ended)),
     }
-    return found | ({"success_rate": float(success.mean())} if env.spec.says_success else {})
+    for name in env.spec.terms:
+        found[f"term/{name}"] = float(np.mean([sums.terms[name] for sums in ended]))
+    if env.spec.says_success:
+        found["success_rate"] = float(np.mean([sums.success for sums in ended]))
+    return found
 
 
-def _play(
-    env: HostEnv, state: Any, exploit: Exploit, each: int, key: jax.Array
-) -> list[tuple[float, int, bool]]:
-    """Return, length and success of the first `each` episodes of every environment."""
-    obs, ended = env.reset(key), [[] for _ in range(env.num_envs)]  # type: ignore[var-annotated]
-    reward, length = np.zeros(env.num_envs), np.zeros(env.num_envs, int)
-    success = np.zeros(env.num_envs, bool)
+@dataclass
+class Sums:
+    """Of one episode so far."""
+
+    reward: float = 0.0
+    length: int = 0
+    success: bool = False
+    terms: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+
+    def add(self, step: HostStep, env: int) -> None:
+        """One more step of an environment, if anything happened in it."""
+        if not step.valid[env]:
+            return
+        self.reward += float(step.reward[env])
+        self.length += 1
+        self.success |= bool(step.success[env])
+        for name, values in step.terms.items():
+            self.terms[name] += float(values[env])
+
+
+def _play(env: HostEnv, state: Any, exploit: Exploit, each: int, key: jax.Array) -> list[Sums]:
+    """The sums of the first `each` episodes of every environment."""
+    obs = env.reset(key)
+    begun = [Sums() for _ in range(env.num_envs)]
+    ended: list[list[Sums]] = [[] for _ in begun]
     for t in range(PATIENCE * each * env.spec.episode_length):
         step = env.step(np.asarray(exploit(state, obs)), jax.random.fold_in(key, t))
-        reward += np.where(step.valid, step.reward, 0.0)
-        length += step.valid
-        success |= step.valid & step.success
-        for i in np.flatnonzero(step.terminated | step.truncated):
-            if len(ended[i]) < each:
-                ended[i].append((float(reward[i]), int(length[i]), bool(success[i])))
-            reward[i], length[i], success[i] = 0, 0, False
+        over = step.terminated | step.truncated
+        for i, sums in enumerate(begun):
+            sums.add(step, i)
+            if over[i]:
+                ended[i] += [sums] if len(ended[i]) < each else []
+                begun[i] = Sums()
         if all(len(episodes) == each for episodes in ended):
-            return [episode for episodes in ended for episode in episodes]
+            return [sums for episodes in ended for sums in episodes]
         obs = step.obs
     raise UserError(
         f"episodes of {env.spec.name} to end within {env.spec.episode_length} steps",
         "episodes that go on and on",
-        "end them, or set time_limit",
+        "end them, or set a time limit",
     )

@@ -19,8 +19,6 @@ def draw_run(result: Result, directory: Path, title: str) -> list[Path]:
     folder = directory / FIGURES
     folder.mkdir(exist_ok=True)
     written = [save_coverage(read(directory / METRICS), folder / "coverage.png", title)]
-    if len(grid.shape) != 2:
-        return written
     program = result.program
     maps = program.per_seed(program.maps(result.state))
     visits = program.per_seed({"visits": result.state.visits})

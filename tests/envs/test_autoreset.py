@@ -1,6 +1,7 @@
 """Stored transitions equal a reference written by hand, whatever an environment does at an end."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -16,7 +17,7 @@ from devote.envs.gymnasium_list import GymnasiumList
 from devote.envs.gymnasium_settings import GymnasiumSettings
 from devote.envs.gymnasium_task import from_factory, from_vector
 
-SETTINGS = GymnasiumSettings(time_limit=100, reports_success=True)
+SETTINGS = GymnasiumSettings(reports_success=True)
 KEY = jax.random.key(0)
 
 
@@ -113,7 +114,7 @@ def test_older_and_other_forms_of_the_last_observation(final: str, whole: bool) 
 
 @pytest.mark.parametrize("aliased", [False, True])
 def test_environments_stepped_by_ourselves_store_the_reference(aliased: bool) -> None:
-    one = from_factory(lambda: Diary("both"), SETTINGS, 1)
+    one = from_factory(lambda: Diary("both"), replace(SETTINGS, time_limit=100), 1)
     assert isinstance(one, GymnasiumList)
     task = GymnasiumList(one.task, [Diary(end, aliased) for end in ENDS])
     assert stored(task) == REFERENCE

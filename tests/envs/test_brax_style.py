@@ -1,5 +1,7 @@
 """Tasks of Brax and Playground through our protocol: true resets, true successors, stable types."""
 
+import sys
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -88,6 +90,35 @@ def test_a_time_limit_is_no_termination() -> None:
     np.testing.assert_array_equal(replay.discount[:, 0], np.ones(6))
 
 
+class BlowsUp(Counting):
+    """Its third step is no number, in one place or in all."""
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+
+    def step(self, state: State, action: Any) -> State:
+        after = super().step(state, action)
+        bad = jnp.where(after.info["steps"] == 3, jnp.nan, 0.0)
+        places = ("obs", "reward", "metrics") if self.where == "everywhere" else (self.where,)
+        return after._replace(
+            **{p: jax.tree.map(lambda x: x + bad, getattr(after, p)) for p in places}
+        )
+
+
+@pytest.mark.parametrize("where", ["obs", "reward", "everywhere"])
+def test_a_state_that_blew_up_ends_its_episode_where_it_stood(where: str) -> None:
+    task = StatefulTask("blows up", BlowsUp(where), 100)
+    replay = stored(task, 6)
+    np.testing.assert_array_equal(replay.obs[:, 0], [0, 1, 2] * 2)
+    np.testing.assert_array_equal(replay.next_obs[:, 0], [1, 2, 2] * 2)
+    np.testing.assert_array_equal(replay.reward[:, 0], [0, 5, 0] * 2)
+    np.testing.assert_array_equal(replay.discount[:, 0], [1, 1, 0] * 2)
+    world = task.reset(jax.random.key(0))
+    for _ in range(3):
+        world, outcome = task.step(world, jnp.zeros(2), jax.random.key(1))
+    assert float(outcome.terms["reward/once"]) == 0
+
+
 def test_rewards_can_be_hidden_and_their_parts_are_still_told() -> None:
     task = counting(rewards=False)
     assert task.spec.terms == ("reward/once",)
@@ -119,6 +150,37 @@ def test_a_real_task_fits(library: str) -> None:
     after, outcome = jax.eval_shape(task.step, world, action, jax.random.key(0))
     assert kinds(after) == kinds(world)
     assert (outcome.reward.dtype, outcome.terminated.dtype) == (jnp.float32, bool)
+
+
+@pytest.mark.parametrize(
+    ("module", "build", "extra"),
+    [
+        ("brax", lambda: brax(BraxSettings()), "brax"),
+        ("mujoco_playground", lambda: playground(PlaygroundSettings()), "playground"),
+    ],
+)
+def test_a_missing_library_is_named_with_its_extra(
+    module: str, build: Any, extra: str, monkeypatch: Any
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(UserError, match=rf"install devote\[{extra}\]"):
+        build()
+
+
+@pytest.mark.parametrize("name", ["Go1JoystickFlatTerrain", "PandaPickCube"])
+def test_nothing_is_downloaded_unasked(name: str, tmp_path: Path, monkeypatch: Any) -> None:
+    library = pytest.importorskip("mujoco_playground")
+    fetched: list[str] = []
+    source = library._src.mjx_env
+    monkeypatch.setattr(source, "MENAGERIE_PATH", tmp_path / "models")
+    monkeypatch.setattr(library.registry, "load", lambda name, **_: fetched.append(name))
+    with pytest.raises(UserError, match="--download-models"):
+        playground(PlaygroundSettings(name))
+    assert fetched == []
+    playground(PlaygroundSettings(name, download_models=True))
+    (tmp_path / "models").mkdir()
+    playground(PlaygroundSettings(name))
+    assert fetched == [name, name]
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """`check_env` names what is wrong with each of many broken environments, and nothing else."""
 
+import re
+import time
 from typing import Any
 
 import gymnasium
@@ -7,7 +9,7 @@ import numpy as np
 import pytest
 from diary import DiaryVector
 from gymnasium import spaces
-from gymnasium.vector import AutoresetMode
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from devote.core.errors import UserError
 from devote.envs.check import check_env
@@ -56,6 +58,13 @@ class InfiniteActions(Sound):
     def __init__(self) -> None:
         super().__init__()
         self.action_space = spaces.Box(-np.inf, np.inf, (2,), np.float32)
+
+
+class EndlessActions(Sound):
+    def __init__(self) -> None:
+        super().__init__()
+        most = float(np.finfo(np.float32).max)
+        self.action_space = spaces.Box(-most, most, (2,), np.float32)
 
 
 class WholeNumberActions(Sound):
@@ -120,6 +129,20 @@ class SameBuffer(Sound):
         return self.page, *rest
 
 
+class BufferOfTheFirstStep(Sound):
+    """What reset returned is what the first step writes to, and no later one."""
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        self.page, info = super().reset(seed=seed)
+        return self.page, info
+
+    def step(self, action: Any) -> Any:
+        obs, *rest = super().step(action)
+        if self.count == 1:
+            self.page[:] = obs
+        return obs, *rest
+
+
 class WritesIntoTheAction(Sound):
     def step(self, action: Any) -> Any:
         result = super().step(action)
@@ -176,6 +199,7 @@ BROKEN = {
     "text": (WordsAsObservation, "observation space", "Text"),
     "a shape for a space": (SpaceIsAShape, "observation space", "gymnasium.spaces"),
     "infinite actions": (InfiniteActions, "action space", "RescaleAction"),
+    "actions without an end": (EndlessActions, "action space", "make a difference"),
     "whole-number actions": (WholeNumberActions, "action space", "Discrete"),
     "reset without seed": (OldReset, "reset signature", "seed=None"),
     "reset without info": (ResetWithoutInfo, "reset result", "return obs, {}"),
@@ -188,6 +212,7 @@ BROKEN = {
     "nan": (changed(0, np.float32([0, np.nan])), "observation finite", "obs[1]"),
     "outside": (changed(0, np.float32([0, 11])), "observation in its space", "widen"),
     "one buffer": (SameBuffer, "observation buffer", "obs.copy()"),
+    "one buffer at the start": (BufferOfTheFirstStep, "observation buffer", "obs.copy()"),
     "action changed": (WritesIntoTheAction, "action buffer", "copy the action"),
     "reward is None": (changed(1, None), "rewards", "float(reward)"),
     "reward is an array": (changed(1, np.zeros(1)), "rewards", "shape (1,)"),
@@ -201,6 +226,7 @@ BROKEN = {
     "every reset alike": (AlwaysTheSameDraw, "reset draws anew", "seed is not None"),
     "raises in close": (RaisesInClose, "close", "will not close"),
     "no environment at all": (dict, "construction", "gymnasium.Env"),
+    "a factory without return": (lambda: None, "construction", "NoneType"),
 }
 
 
@@ -211,6 +237,52 @@ def test_a_broken_environment_is_named_with_its_fix(case: str) -> None:
     assert report.failures == (failure,), str(report)
     assert words in str(report)
     assert not report.ok
+
+
+class NeedsAName(Sound):
+    def __init__(self, name: str) -> None:
+        super().__init__()
+
+
+def test_an_exception_comes_with_what_was_expected_and_its_traceback() -> None:
+    text = str(check_env(NeedsAName))
+    assert "FAIL  construction: expected no exception; got TypeError: " in text
+    assert "missing 1 required positional argument: 'name'; correct what raised it" in text
+    assert "Traceback (most recent call last)" in text
+
+
+class Hangs(Sound):
+    def step(self, action: Any) -> Any:
+        result = super().step(action)
+        if self.count == 30:
+            time.sleep(60)
+        return result
+
+
+class HangsInReset(Sound):
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        time.sleep(60)
+
+
+def construction_hangs() -> Any:
+    time.sleep(60)
+
+
+@pytest.mark.parametrize(
+    ("env", "words"),
+    [
+        (Hangs, r"step 30; last action \[.*nothing for 0.5 s.*in step"),
+        (HangsInReset, "reset; last action None.*in reset"),
+        (construction_hangs, "construction; last action None.*in construction_hangs"),
+        (lambda: SyncVectorEnv([Hangs]), "vector step 30;.*in step"),
+    ],
+)
+def test_an_environment_that_hangs_is_given_up(env: Any, words: str) -> None:
+    begun = time.monotonic()
+    report = check_env(env, timeout=0.5)
+    assert time.monotonic() - begun < 20
+    assert report.failures == ("answers",)
+    assert re.search(f"(?s)an answer within 0.5 s; got .* failed in {words}", str(report))
 
 
 def test_a_sound_environment_passes_everything() -> None:
@@ -235,6 +307,7 @@ def test_remarks_on_what_passes() -> None:
 
 def test_vector_environments() -> None:
     assert check_env(DiaryVector(AutoresetMode.SAME_STEP)).ok
+    assert check_env(lambda: DiaryVector(AutoresetMode.SAME_STEP)).ok
     report = check_env(DiaryVector(None))
     assert report.failures == ("autoreset mode",)
 

@@ -4,9 +4,10 @@ import os
 import signal
 import sys
 import time
+import warnings
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium
 import jax
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 from diary import Diary, DiaryVector
 from gymnasium import spaces
-from gymnasium.vector import AsyncVectorEnv, AutoresetMode
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 
 from devote.core import Box, Choice, Index
 from devote.core.errors import EnvironmentFailedError, UserError
@@ -26,8 +27,8 @@ from devote.envs.gymnasium_task import (
     gymnasium_task,
     require_env,
 )
-from devote.envs.gymnasium_vector import end_workers, silent
 from devote.envs.naming import factory_of, learn_name
+from devote.envs.vector_faults import end_workers, silent
 
 KEY, OTHER = jax.random.key(0), jax.random.key(1)
 LIMITED = GymnasiumSettings(time_limit=50)
@@ -90,6 +91,45 @@ def test_a_time_limit_of_the_users_own_wrapper_is_a_truncation() -> None:
     assert not step.terminated[0]
 
 
+def test_a_time_limit_around_an_environment_without_a_spec_is_seen() -> None:
+    def limited() -> gymnasium.Env:
+        inner = gymnasium.wrappers.TimeLimit(Diary("both"), 5_000)
+        return gymnasium.wrappers.OrderEnforcing(inner)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert from_env(limited(), GymnasiumSettings()).spec.episode_length == 5_000
+        vector = SyncVectorEnv([limited])
+        assert from_vector(vector, GymnasiumSettings()).spec.episode_length == 5_000
+        task = from_factory(limited, GymnasiumSettings(), 1)
+        assert task.spec.episode_length == 5_000
+
+
+def test_a_time_limit_for_a_vector_environment_is_refused() -> None:
+    with pytest.raises(UserError, match="no time_limit for a vector environment; got 50"):
+        from_vector(DiaryVector(AutoresetMode.NEXT_STEP), LIMITED)
+
+
+def test_a_factory_must_make_new_environments() -> None:
+    env = Diary("both")
+    with pytest.raises(UserError, match="the same Diary again; return a new environment at each"):
+        from_factory(lambda: gymnasium.wrappers.OrderEnforcing(env), LIMITED, 2)
+
+
+@pytest.mark.parametrize("workers", [False, True])
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        (None, "got builtins.NoneType; return an instance"),
+        (DiaryVector(AutoresetMode.NEXT_STEP), "DiaryVector; .* give the vector environment"),
+    ],
+)
+def test_a_factory_must_make_one_environment(made: Any, words: str, workers: bool) -> None:
+    settings = GymnasiumSettings(time_limit=50, workers=workers)
+    with pytest.raises(UserError, match=f"a gymnasium.Env from the factory.*{words}"):
+        from_factory(lambda: made, settings, 2)
+
+
 def test_an_environment_that_can_save_itself_resumes_exactly() -> None:
     def fresh() -> Any:
         return from_factory(lambda: Diary("both"), GymnasiumSettings(time_limit=3), 2)
@@ -111,7 +151,7 @@ def test_an_environment_that_cannot_says_so() -> None:
     assert gymnasium_task(GymnasiumSettings("Pendulum-v1"), 1).save() is None
     wrapped = gymnasium.wrappers.TimeLimit(Diary("both"), 9)
     assert from_env(wrapped, LIMITED).save() is None  # the wrapper has a count of its own
-    assert from_vector(DiaryVector(AutoresetMode.NEXT_STEP), LIMITED).save() is None
+    assert from_vector(DiaryVector(AutoresetMode.NEXT_STEP), GymnasiumSettings()).save() is None
 
 
 def test_coverage_over_chosen_entries() -> None:
@@ -239,6 +279,78 @@ def test_a_failure_names_environment_step_action_and_words(kind: str) -> None:
     assert text.startswith("environment 1 (")
     assert "step 3" in text
     assert "last action 1;" in text
+
+
+@pytest.mark.parametrize("kind", ["raise", "nan"])
+def test_a_failure_in_a_users_vector_environment_is_named_too(kind: str) -> None:
+    envs = SyncVectorEnv([partial(Broken, each) for each in ("fine", kind)])
+    with pytest.raises(EnvironmentFailedError, match=f"(?s){WORDS[kind]}") as caught:
+        play(from_vector(envs, GymnasiumSettings()))
+    text = str(caught.value)
+    assert text.startswith("environment 1 failed in ")
+    assert "vector step 3" in text
+    assert "last action 1;" in text
+
+
+class Told(VectorEnv):
+    """Two environments that return what they are told to in step 2, where the second ends."""
+
+    metadata: ClassVar = {"autoreset_mode": AutoresetMode.SAME_STEP}
+    num_envs = 2
+    single_action_space = spaces.Discrete(2)
+
+    def __init__(self, space: Any, start: Any, **said: Any) -> None:
+        self.single_observation_space, self.start, self.said = space, start, said
+        self.count = 0
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        return self.start, {}
+
+    def step(self, actions: Any) -> Any:
+        self.count += 1
+        said = {"obs": self.start, "reward": np.zeros(2), "ends": np.zeros(2, bool), "info": {}}
+        if self.count == 2:
+            said |= self.said
+        return said["obs"], said["reward"], said["ends"], np.zeros(2, bool), said["info"]
+
+
+PLANE, FLOORS = spaces.Box(-1, 1, (2,)), spaces.Discrete(5)
+ENDED = np.array([False, True])
+NAN = np.array([[0, 0], [0, np.nan]], np.float32)
+FAULTS: dict[str, tuple[Any, Any, dict[str, Any], str]] = {
+    "nan in final_obs": (PLANE, 0 * NAN, {"ends": ENDED, "info": {"final_obs": NAN}}, "nan"),
+    "final_obs is missing one": (
+        PLANE,
+        0 * NAN,
+        {"ends": ENDED, "info": {"final_obs": np.array([None, None])}},
+        r"numbers of shape \(2,\)",
+    ),
+    "a shape": (PLANE, 0 * NAN, {"obs": [[0.0, 0.0], [0.0]]}, r"shape \(2,\).*shape \(1,\)"),
+    "outside": (FLOORS, np.zeros(2, int), {"obs": np.array([0, 5])}, "inside Discrete"),
+    "reward": (PLANE, 0 * NAN, {"reward": np.array([0, np.inf])}, "a finite reward; got inf"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_nonsense_from_a_vector_environment_is_named(fault: str) -> None:
+    space, start, said, words = FAULTS[fault]
+    with pytest.raises(EnvironmentFailedError, match=words) as caught:
+        play(from_vector(Told(space, np.nan_to_num(start), **said), GymnasiumSettings()))
+    assert "environment 1 failed in vector step 2; last action 1;" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ({"reward": np.zeros(3)}, "2 rewards; got float64 of shape .3,."),
+        ({"ends": np.zeros(2)}, "2 booleans terminated; got float64"),
+        ({"obs": np.zeros((3, 2))}, "numbers of shape .2,."),
+    ],
+)
+def test_a_batch_of_another_size_is_told_with_its_step(said: Any, words: str) -> None:
+    start = np.zeros((2, 2), np.float32)
+    with pytest.raises(EnvironmentFailedError, match=f"(?s)vector step 2; last action.*{words}"):
+        play(from_vector(Told(PLANE, start, **said), GymnasiumSettings()))
 
 
 def test_a_failure_to_start_is_told_apart() -> None:

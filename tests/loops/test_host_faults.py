@@ -4,16 +4,26 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
+import gymnasium
+import jax
 import numpy as np
 import pytest
+from gymnasium import spaces
 from hosts import ENVS, Faulty, counters, hangs, program, raises, with_nan_reward
 from scripted import Counter
 
 from devote.core import HostStep
 from devote.core.errors import EnvironmentFailedError, UserError
+from devote.core.worker import Worker
+from devote.envs.gymnasium_settings import GymnasiumSettings
+from devote.envs.gymnasium_task import from_factory
+from devote.loops.collect import Seeds
+from devote.loops.progress import Reporter
 from devote.loops.sound import require_step
-from devote.loops.train import Plan, train
+from devote.loops.store import Nowhere
+from devote.loops.train import Plan, Training, train
 
 FAULT = 30  # vector step, counted from 1; in the first chunk, which starts after 4
 
@@ -59,12 +69,64 @@ def test_after_a_failure_the_environments_start_again_and_the_run_says_so(tmp_pa
     assert result.step == ENVS * (FAULT - 1 + 36)
 
 
+@pytest.mark.parametrize("overlap", [False, True])
+def test_learning_on_after_a_caught_failure_starts_new_episodes(overlap) -> None:
+    run = program(partial(Faulty, at=FAULT, what=raises), overlap=overlap)
+    training = Training(run, Reporter(10_000, silent=True), Nowhere())
+    training.begin()
+    with pytest.raises(EnvironmentFailedError):
+        training.advance()
+    failed = int(training.state.clock.vector_steps)
+    with pytest.warns(UserWarning, match="start new episodes"):
+        training.advance()
+    replay = jax.tree.map(np.asarray, training.state.replay)
+    assert replay.first[failed].all()
+    # Counter counts, so a successor that is not one more was stored of another world.
+    np.testing.assert_array_equal(replay.next_obs[..., 0], replay.obs[..., 0] + 1)
+    np.testing.assert_array_equal(replay.first, replay.obs[..., 0] == 0)
+
+
 def test_a_hang_is_reported_with_the_place_where_it_hangs(tmp_path) -> None:
     start = time.monotonic()
     with pytest.raises(EnvironmentFailedError, match=r"nothing for 6 s.*\n(.*\n)*.*in hangs"):
         run_into(hangs, tmp_path, env_timeout=6)
     assert time.monotonic() - start < 60
     assert saved(tmp_path, env_timeout=6).step == ENVS * (FAULT - 1)
+
+
+class Sleepy(gymnasium.Env):
+    """Stops answering in its third step, if it is told to."""
+
+    observation_space = spaces.Box(-1, 1, (2,))
+    action_space = spaces.Box(-1, 1, (1,))
+
+    def __init__(self, sleeps: bool) -> None:
+        self.sleeps, self.count = sleeps, 0
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action: Any) -> Any:
+        self.count += 1
+        if self.sleeps and self.count == 3:
+            time.sleep(60)
+        return np.zeros(2, np.float32), 0.0, False, False, {}
+
+
+def test_a_hang_in_one_of_several_environments_names_it_and_its_own_action() -> None:
+    sleeps = iter([False, True])
+    settings = GymnasiumSettings(time_limit=50)
+    env = from_factory(lambda: Sleepy(next(sleeps)), settings, 2)
+    worker = Worker(1.0)
+    seeds = Seeds((env,), ["seed 0"], worker)
+    keys = jax.random.split(jax.random.key(0), 5)
+    worker.run(lambda: seeds.reset((keys[0],)))
+    action = np.array([[0.25], [0.5]], np.float32)
+    with pytest.raises(EnvironmentFailedError) as failure:
+        worker.run(lambda: [seeds.step(0, action, key, t) for t, key in enumerate(keys)])
+    words = str(failure.value)
+    assert words.startswith("environment 1 (<Sleepy instance>), one of the 2 environments Sleepy")
+    assert "step (step 3 of its life), vector step 2; last action [0.5];" in words
 
 
 def test_nonsense_is_refused_before_it_is_stored(tmp_path) -> None:

@@ -18,7 +18,8 @@ import numpy as np
 from jaxtyping import Array, Int, PRNGKeyArray
 
 from devote.core import Box, EnvSpec, Outcome, Vector
-from devote.core.errors import not_among
+from devote.core.errors import UserError, not_among
+from devote.core.trees import where
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,8 @@ class PlaygroundSettings:
     """Steps until the time limit; 0 for the task's own."""
     rewards: bool = True
     """Whether the task's rewards are seen; without them exploration is for its own sake."""
+    download_models: bool = False
+    """Whether robot models that a task needs and that are missing may be fetched from GitHub."""
 
 
 class Stateful(Protocol):
@@ -93,13 +96,18 @@ class StatefulTask:
         return _vector(world.obs).reshape(-1).astype(jnp.float32)
 
     def step(self, world: Any, action: Array, key: PRNGKeyArray) -> tuple[Any, Outcome]:
-        """The next state; these tasks keep their own generator in it."""
+        """The next state; these tasks keep their own generator in it.
+
+        A state that blew up, which many tasks call done, is a termination where we stood: a NaN
+        in the replay would poison learning even under a discount of 0.
+        """
         after = self.env.step(world, action)
         after = jax.tree.map(lambda new, old: _typed(new, old.dtype), after, world)
-        return after, Outcome(
-            reward=jnp.asarray(after.reward, jnp.float32) * self.rewards,
-            terminated=after.done.astype(bool),
-            terms={name: after.metrics[name] for name in self.spec.terms},
+        sound = jnp.isfinite(self.observe(after)).all() & jnp.isfinite(after.reward).all()
+        return where(sound, after, world), Outcome(
+            reward=jnp.where(sound, jnp.asarray(after.reward, jnp.float32), 0.0) * self.rewards,
+            terminated=after.done.astype(bool) | ~sound,
+            terms={name: jnp.where(sound, after.metrics[name], 0.0) for name in self.spec.terms},
         )
 
     def bin_of(self, world: Any) -> Int[Array, ""]:
@@ -114,8 +122,10 @@ class StatefulTask:
 
 def brax(settings: BraxSettings) -> StatefulTask:
     """A task of Brax by name."""
-    from brax import envs
-
+    try:
+        from brax import envs
+    except ModuleNotFoundError as error:
+        raise UserError("Brax", error, "install devote[brax]") from error
     known = sorted(envs._envs)  # the registry has no public listing
     if settings.id not in known:
         raise not_among("the task", settings.id, known)
@@ -125,15 +135,28 @@ def brax(settings: BraxSettings) -> StatefulTask:
 
 def playground(settings: PlaygroundSettings) -> StatefulTask:
     """A task of MuJoCo Playground by name."""
-    with contextlib.redirect_stdout(io.StringIO()):  # it reports missing optional backends
-        from mujoco_playground import registry
-
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):  # it reports missing optional backends
+            from mujoco_playground import dm_control_suite, registry
+    except ModuleNotFoundError as error:
+        raise UserError("MuJoCo Playground", error, "install devote[playground]") from error
     if settings.id not in registry.ALL_ENVS:
         raise not_among("the task", settings.id, list(registry.ALL_ENVS))
+    if settings.id not in dm_control_suite.ALL_ENVS and not settings.download_models:
+        _require_models(settings.id)
     config = registry.get_default_config(settings.id)
     env = registry.load(settings.id, config=config, config_overrides={"impl": settings.impl})
     length = settings.episode_length or int(config.episode_length)
     return StatefulTask(settings.id, env, length, settings.rewards)
+
+
+def _require_models(name: str) -> None:
+    """Refuse what would make Playground clone a collection of robots from the internet."""
+    from mujoco_playground._src import mjx_env
+
+    if not mjx_env.MENAGERIE_PATH.exists():
+        fix = "put MuJoCo Menagerie there, or let it be fetched: --download-models"
+        raise UserError(f"the models of {name} in {mjx_env.MENAGERIE_PATH}", "none", fix)
 
 
 def _typed(value: Any, dtype: Any) -> Array:

@@ -1,5 +1,6 @@
 """`check_env`: what an environment does right and wrong, and what to do about it."""
 
+import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -9,15 +10,17 @@ import jax
 import numpy as np
 from gymnasium.vector import VectorEnv
 
-from devote.core.errors import UserError
+from devote.core.errors import EnvironmentFailedError, UserError
 from devote.core.types import Choice
+from devote.core.worker import Worker
 from devote.envs import checks
 from devote.envs.checks import Said, Subject
 from devote.envs.gymnasium_settings import GymnasiumSettings
 from devote.envs.gymnasium_task import from_vector, name_of, require_env
 from devote.envs.gymnasium_vector import autoreset_mode
 from devote.envs.naming import Registered, learn_name
-from devote.envs.trial import try_out
+from devote.envs.trial import Timed, try_out
+from devote.envs.watched import require_made
 
 Verdict = Literal["pass", "FAIL", "skip"]
 Question = tuple[str, Callable[[], Said]]
@@ -82,19 +85,42 @@ class Report:
         return "\n".join([self.name, *(f"  {finding}" for finding in self.findings), last])
 
 
-def check_env(env: Any) -> Report:
-    """Try an environment out: an id, an environment, a factory or a vector environment."""
+def check_env(env: Any, timeout: float = 60.0) -> Report:
+    """Try an environment out: an id, an environment, a factory or a vector environment.
+
+    One that does not answer a call for `timeout` seconds is given up.
+    """
     source = learn_name(env) if isinstance(env, str) else require_env(env)
+    name = name_of(source) if isinstance(source, VectorEnv) else str(env)
+    worker, findings = Worker(timeout), []
+
+    def write_down() -> None:
+        for finding in _findings(source, worker):
+            findings.append(finding)  # one by one: what was found before a hang is kept
+
+    try:
+        worker.run(write_down)
+        worker.close()
+    except EnvironmentFailedError as hang:
+        error = UserError(f"an answer within {timeout:g} s", hang, "see above where it waits")
+        findings.append(Finding("answers", "FAIL", str(error)))
+    return Report(name, tuple(findings))
+
+
+def _findings(source: Any, worker: Worker) -> Iterator[Finding]:
     if isinstance(source, VectorEnv):
-        return Report(name_of(source), tuple(_vector(source)))
-    name = env if isinstance(env, str) else str(env)
-    made, first = _ask("construction", lambda: _made(source))
-    if made is None:
-        return Report(name, (first,))
-    return Report(name, (first, *_findings(made)))
+        yield from _vector(source, worker)
+        return
+    with worker.asking(str(source), "construction", None):
+        made, finding = _ask("construction", lambda: _made(source))
+    yield finding
+    if isinstance(made, VectorEnv):
+        yield from _vector(made, worker)
+    elif made is not None:
+        yield from _single(Timed(made, worker))
 
 
-def _findings(env: gymnasium.Env) -> Iterator[Finding]:
+def _single(env: gymnasium.Env) -> Iterator[Finding]:
     basic = [_answer(name, check, env) for name, check in SPACES]
     yield from basic
     if any(finding.verdict == "FAIL" for finding in basic):
@@ -116,23 +142,25 @@ def _findings(env: gymnasium.Env) -> Iterator[Finding]:
     yield _answer("close", checks.closes, subject)
 
 
-def _vector(envs: VectorEnv) -> Iterator[Finding]:
+def _vector(envs: VectorEnv, worker: Worker) -> Iterator[Finding]:
     mode, finding = _ask("autoreset mode", lambda: autoreset_mode(envs).name)
     yield finding
     if mode is not None:
-        yield _ask("300 steps", lambda: _step_vector(envs))[1]
+        yield _ask("300 steps", lambda: _step_vector(envs, worker))[1]
 
 
-def _step_vector(envs: VectorEnv) -> Said:
+def _step_vector(envs: VectorEnv, worker: Worker) -> Said:
     task = from_vector(envs, GymnasiumSettings())
     generator, key = np.random.default_rng(0), jax.random.key(0)
-    task.reset(key)
+    with worker.asking(str(envs), "reset", None):
+        task.reset(key)
     kind = task.spec.action
-    for _ in range(300):
+    for step in range(300):
         action = generator.uniform(-1, 1, (task.num_envs, kind.size))
         if isinstance(kind, Choice):
             action = np.eye(kind.size)[action.argmax(axis=1)]
-        task.step(action, key)
+        with worker.asking(str(envs), f"vector step {step + 1}", action):
+            task.step(action, key)
     return None
 
 
@@ -148,14 +176,13 @@ def _ask(name: str, question: Callable[[], Any]) -> tuple[Any, Finding]:
     except UserError as error:
         return None, Finding(name, "FAIL", str(error))
     except Exception as error:  # whatever the environment does is a finding
-        return None, Finding(name, "FAIL", f"raised {type(error).__name__}: {error}")
+        got = f"{type(error).__name__}: {error}"
+        words = UserError("no exception", got, f"correct what raised it:\n{traceback.format_exc()}")
+        return None, Finding(name, "FAIL", str(words))
 
 
-def _made(source: Any) -> gymnasium.Env:
+def _made(source: Any) -> gymnasium.Env | VectorEnv:
     env = source if isinstance(source, gymnasium.Env) else source()
     if isinstance(source, Registered) and source.time_limit is not None:
         return gymnasium.wrappers.TimeLimit(env, source.time_limit)
-    if not isinstance(env, gymnasium.Env):
-        module = f"{type(env).__module__}.{type(env).__name__}"
-        raise UserError("a gymnasium.Env", module, "derive the class from gymnasium.Env")
-    return env
+    return env if isinstance(env, VectorEnv) else require_made(env)

@@ -11,7 +11,7 @@ from gymnasium import spaces
 
 from devote.core.errors import UserError
 from devote.core.types import Vector
-from devote.envs.gymnasium_task import DEFAULT_LIMIT
+from devote.envs.gymnasium_task import DEFAULT_LIMIT, declared_limit
 from devote.envs.spaces import Actions, Observations, name_of
 from devote.envs.trial import PATIENCE, Trial, replayed, same
 from devote.envs.watched import require_flag, require_info, require_reset, require_reward
@@ -165,8 +165,7 @@ def info(subject: Subject) -> Said:
 
 def episodes_end(subject: Subject) -> Said:
     """Episodes end by themselves or by a limit, and a limit is a truncation."""
-    trial, spec = subject.trial, subject.env.spec
-    declared = None if spec is None else spec.max_episode_steps
+    trial, declared = subject.trial, declared_limit(subject.env)
     if not trial.lengths and declared is None and len(trial.steps) >= PATIENCE:
         fix = "wrap it in gymnasium.wrappers.TimeLimit, or pass time_limit"
         raise UserError("an episode that ends", f"{PATIENCE:,} steps without an end", fix)

@@ -17,6 +17,8 @@ from devote.envs.watched import Watched
 
 STATELESS = (Watched, OrderEnforcing, PassiveEnvChecker)
 SUCCESS = ("is_success", "success")
+INVALID = "invalid_transition"
+"""What an info says of a step that means nothing, such as one in which a simulation blew up."""
 
 
 @runtime_checkable
@@ -62,7 +64,9 @@ class GymnasiumList:
         """Step every environment; chance is the environments' own, seeded at the first reset."""
         taken = self.task.actions.to_env(np.asarray(action))
         rows = [self._step(i, taken[i]) for i in range(self.num_envs)]
-        successor, reward, terminated, truncated, success = map(np.stack, zip(*rows, strict=True))
+        successor, reward, terminated, truncated, success, valid = map(
+            np.stack, zip(*rows, strict=True)
+        )
         obs = successor.copy()
         for i in np.flatnonzero(terminated | truncated).tolist():
             obs[i] = self._start(i, None)
@@ -74,7 +78,7 @@ class GymnasiumList:
             truncated=truncated,
             success=success,
             terms={},
-            valid=np.ones(self.num_envs, bool),
+            valid=valid,
         )
 
     def _start(self, index: int, seed: int | None) -> np.ndarray:
@@ -92,6 +96,7 @@ class GymnasiumList:
             np.bool_(terminated),
             np.bool_(truncated or late),
             np.bool_(any(info.get(name, False) for name in SUCCESS)),
+            np.bool_(not info.get(INVALID, False)),
         )
 
     def _read(self, index: int, obs: Any, what: str) -> np.ndarray:

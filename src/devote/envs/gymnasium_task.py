@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 import gymnasium
-from gymnasium.vector import AsyncVectorEnv, AutoresetMode, VectorEnv
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 
 from devote.core.errors import UserError
 from devote.core.types import EnvSpec, HostEnv
@@ -16,11 +16,12 @@ from devote.envs.gymnasium_settings import GymnasiumSettings
 from devote.envs.gymnasium_vector import GymnasiumVector
 from devote.envs.naming import Factory, Registered, factory_of
 from devote.envs.spaces import Actions, Observations
-from devote.envs.watched import WatchedFactory
+from devote.envs.watched import WatchedFactory, require_made
 
 DEFAULT_LIMIT = 1000
 """Steps after which an episode is cut when neither the task nor the user says when."""
 CONTEXT = "forkserver"
+FRESH = "return a new environment at each call, or give the environment itself"
 
 Source: TypeAlias = gymnasium.Env | VectorEnv | Callable[[], gymnasium.Env]
 SpacesOwner: TypeAlias = gymnasium.Env | VectorEnv
@@ -33,27 +34,33 @@ def gymnasium_task(settings: GymnasiumSettings, num_envs: int) -> HostEnv:
 
 def from_factory(make: Factory, settings: GymnasiumSettings, num_envs: int) -> HostEnv:
     """Environments from a factory, stepped one after the other or in processes of their own."""
-    first = make()
-    declared = make.time_limit if isinstance(make, Registered) else _declared(first)
+    first = require_made(make())
+    registered = make.time_limit if isinstance(make, Registered) else None
+    declared = registered or declared_limit(first)
     task = _task(settings, first, _limit(settings, first, declared))
     if not settings.workers:
-        return GymnasiumList(task, [first, *(make() for _ in range(num_envs - 1))])
+        envs = [first, *(require_made(make()) for _ in range(num_envs - 1))]
+        _require_apart(envs)
+        return GymnasiumList(task, envs)
     first.close()
     factories = [WatchedFactory(make, i, task.spec.episode_length) for i in range(num_envs)]
     # not by fork: JAX has threads, and a forked copy of them deadlocks
     multiprocessing.get_context(CONTEXT).set_forkserver_preload([WatchedFactory.__module__])
-    envs = AsyncVectorEnv(factories, context=CONTEXT, autoreset_mode=AutoresetMode.SAME_STEP)
-    return GymnasiumVector(task, envs, settings.worker_timeout)
+    vector = AsyncVectorEnv(factories, context=CONTEXT, autoreset_mode=AutoresetMode.SAME_STEP)
+    return GymnasiumVector(task, vector, settings.worker_timeout)
 
 
 def from_env(env: gymnasium.Env, settings: GymnasiumSettings) -> HostEnv:
     """One environment that the user has made."""
-    return GymnasiumList(_task(settings, env, _limit(settings, env, _declared(env))), [env])
+    return GymnasiumList(_task(settings, env, _limit(settings, env, declared_limit(env))), [env])
 
 
 def from_vector(envs: VectorEnv, settings: GymnasiumSettings) -> HostEnv:
     """A vector environment that the user has made; it limits its own time."""
-    limit = settings.time_limit or _declared(envs) or DEFAULT_LIMIT
+    if settings.time_limit:
+        fix = "limit the time inside it, as gymnasium.wrappers.TimeLimit does, and leave it out"
+        raise UserError("no time_limit for a vector environment", settings.time_limit, fix)
+    limit = declared_limit(envs) or DEFAULT_LIMIT
     return GymnasiumVector(_task(settings, envs, limit), envs, settings.worker_timeout)
 
 
@@ -97,8 +104,26 @@ def _limit(settings: GymnasiumSettings, env: gymnasium.Env, declared: int | None
     return DEFAULT_LIMIT
 
 
-def _declared(env: SpacesOwner) -> int | None:
-    return None if env.spec is None else env.spec.max_episode_steps
+def declared_limit(env: SpacesOwner) -> int | None:
+    """Steps of an episode by the environment's spec, or else by the `TimeLimit` around it."""
+    if env.spec is not None and env.spec.max_episode_steps is not None:
+        return env.spec.max_episode_steps
+    inner = env.unwrapped
+    if isinstance(inner, SyncVectorEnv):
+        return declared_limit(inner.envs[0])
+    limits = []
+    while isinstance(env, gymnasium.Wrapper):  # an environment without a spec has no other trace
+        if isinstance(env, gymnasium.wrappers.TimeLimit):
+            limits.append(env._max_episode_steps)
+        env = env.env
+    return min(limits, default=None)
+
+
+def _require_apart(envs: list[gymnasium.Env]) -> None:
+    """Refuse a factory that hands out one environment twice: its episodes would be interleaved."""
+    if len({id(env.unwrapped) for env in envs}) < len(envs):
+        got = f"the same {name_of(envs[0])} again"
+        raise UserError("a new environment from every call of the factory", got, FRESH)
 
 
 def require_env(source: object) -> Source:

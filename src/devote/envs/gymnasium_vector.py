@@ -4,15 +4,15 @@ import multiprocessing
 import traceback
 from typing import Any
 
-import gymnasium
 import numpy as np
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, VectorEnv
 from jaxtyping import PRNGKeyArray
 
 from devote.core.errors import EnvironmentFailedError, UserError
 from devote.core.types import HostStep
-from devote.envs.gymnasium_list import SUCCESS, Task, require_finite
+from devote.envs.gymnasium_list import INVALID, SUCCESS, Restorable, Task, require_finite
 from devote.envs.seeds import seed_of
+from devote.envs.vector_faults import culprits, end_workers, part_of, raiser, silent
 
 FINAL = ("final_obs", "final_observation")
 """Where a successor is kept when a reset has taken its place; the second name is an older one."""
@@ -47,12 +47,13 @@ class GymnasiumVector:
         obs, reward, terminated, truncated, info = self._ask(
             "step", taken, lambda: self._step(taken)
         )
-        valid, seen = ~self.over, self._read(obs, taken)
+        seen = self._read(obs, taken)
         terminated, truncated = (
-            self._flags(name, flags) & valid
+            self._flags(name, flags, taken) & ~self.over
             for name, flags in (("terminated", terminated), ("truncated", truncated))
         )
         done = terminated | truncated
+        valid = ~self.over & ~self._told((INVALID,), info, done)
         successor, start = self._part(seen, done, info, taken)
         self.over = done if self.mode is AutoresetMode.NEXT_STEP else np.zeros_like(done)
         return HostStep(
@@ -61,7 +62,7 @@ class GymnasiumVector:
             reward=np.where(valid, self._rewards(reward, valid, taken), np.float32(0)),
             terminated=terminated,
             truncated=truncated,
-            success=self._success(info, done) & valid,
+            success=self._told(SUCCESS, info, done) & valid,
             terms={},
             valid=valid,
         )
@@ -89,13 +90,7 @@ class GymnasiumVector:
             got = f"info with {sorted(map(str, info))}"
             fix = "return it, or use another autoreset mode"
             raise UserError("info['final_obs'] where an episode ended", got, fix)
-        final, observations = info[name], self.task.observations
-        if isinstance(final, np.ndarray) and final.dtype == object:
-            rows = np.stack([observations.flatten_one(final[i]) for i in np.flatnonzero(done)])
-        else:
-            rows = observations.flatten(final, self.num_envs)[done]
-        require_finite(rows, observations)
-        return rows
+        return np.stack([self._one(info[name], i, action) for i in np.flatnonzero(done).tolist()])
 
     def _step(self, action: np.ndarray) -> Any:
         if self.timeout is None or not isinstance(self.envs, AsyncVectorEnv):
@@ -116,59 +111,87 @@ class GymnasiumVector:
             hangs = isinstance(error, multiprocessing.TimeoutError)
             words = f"nothing for {self.timeout} s" if hangs else traceback.format_exc()
             which = silent(self.envs) if hangs else culprits(self.envs)
+            if (index := raiser(self.envs, error)) is not None:
+                which, action = f"environment {index}", None if action is None else action[index]
             raise EnvironmentFailedError.of(which, when, action, words) from error
 
     def _read(self, obs: Any, action: Any) -> np.ndarray:
-        flat = self.task.observations.flatten(obs, self.num_envs)
-        bad = ~np.isfinite(flat).reshape(self.num_envs, -1).all(axis=1)
-        if bad.any():
-            index = int(np.flatnonzero(bad)[0])
-            try:
-                require_finite(flat[index : index + 1], self.task.observations)
-            except UserError as error:
-                which, when = f"environment {index}", f"vector step {self.steps:,}"
-                last = None if action is None else action[index]
-                raise EnvironmentFailedError.of(which, when, last, str(error)) from error
+        """Observations in our own memory, or an error that names the first one at fault."""
+        try:
+            flat = self.task.observations.flatten(obs, self.num_envs)
+            require_finite(flat, self.task.observations)
+        except UserError as error:
+            for index in range(self.num_envs):
+                self._one(obs, index, action)
+            raise self._failure(error, action) from error
         return flat
+
+    def _one(self, obs: Any, index: int, action: Any) -> np.ndarray:
+        """The observation of one environment, or an error that names it."""
+        try:
+            flat = self.task.observations.flatten_one(part_of(obs, index))
+            require_finite(flat[None], self.task.observations)
+        except (UserError, LookupError, TypeError) as error:
+            raise self._failure(error, action, index) from error
+        return flat
+
+    def _failure(
+        self, error: Exception, action: Any, index: int | None = None
+    ) -> EnvironmentFailedError:
+        """Says which environment it was, when, and after which action of its own."""
+        which = str(self.envs) if index is None else f"environment {index}"
+        last = action if index is None or action is None else action[index]
+        when = f"vector step {self.steps:,}"
+        return EnvironmentFailedError.of(which, when, last, f"{type(error).__name__}: {error}")
 
     def _rewards(self, reward: Any, valid: np.ndarray, action: np.ndarray) -> np.ndarray:
         array = np.asarray(reward)
         if array.shape != (self.num_envs,) or array.dtype.kind not in "biuf":
             got = f"{array.dtype} of shape {array.shape}"
-            raise UserError(f"{self.num_envs} rewards", got, "return one number per environment")
+            fix = "return one number per environment"
+            raise self._failure(UserError(f"{self.num_envs} rewards", got, fix), action)
         bad = np.flatnonzero(~np.isfinite(array) & valid)
         if bad.size:
-            index, when = int(bad[0]), f"vector step {self.steps:,}"
-            words = f"expected a finite reward; got {array[index]}"
-            raise EnvironmentFailedError.of(f"environment {index}", when, action[index], words)
+            fix = "look for a division by 0 or a log of 0"
+            error = UserError("a finite reward", array[bad[0]], fix)
+            raise self._failure(error, action, int(bad[0]))
         return array.astype(np.float32)
 
-    def _flags(self, name: str, flags: Any) -> np.ndarray:
+    def _flags(self, name: str, flags: Any, action: np.ndarray) -> np.ndarray:
         array = np.asarray(flags)
         if array.shape != (self.num_envs,) or array.dtype.kind != "b":
             got = f"{array.dtype} of shape {array.shape}"
-            raise UserError(f"{self.num_envs} booleans {name}", got, "return an array of bool")
+            error = UserError(f"{self.num_envs} booleans {name}", got, "return an array of bool")
+            raise self._failure(error, action)
         return array.copy()
 
-    def _success(self, info: dict, done: np.ndarray) -> np.ndarray:
-        """What infos say of success; of an episode that was reset in the step, its last info."""
-        now = _said(info, self.num_envs)
+    def _told(self, names: tuple[str, ...], info: dict, done: np.ndarray) -> np.ndarray:
+        """What infos say; of an episode that was reset in the step, its last info."""
+        now = _said(names, info, self.num_envs)
         last = info.get("final_info")
         if self.mode is AutoresetMode.SAME_STEP and isinstance(last, dict):
-            return np.where(done, _said(last, self.num_envs), now)
+            return np.where(done, _said(names, last, self.num_envs), now)
         return now
 
     def bin_of(self, obs: np.ndarray) -> np.ndarray:
         """The flat coverage bins of observations."""
         return self.task.coverage.bin_of(obs)
 
-    def save(self) -> None:
-        """A vector environment cannot tell what changes in it."""
-        return None
+    def save(self) -> dict[str, np.ndarray] | None:
+        """Everything that changes, if the vector environment is `Restorable`."""
+        if not isinstance(self.envs, Restorable):
+            return None
+        saved = {f"envs/{name}": value for name, value in self.envs.save_state().items()}
+        return saved | {"over": self.over.copy(), "steps": np.asarray(self.steps)}
 
     def restore(self, saved: dict[str, np.ndarray]) -> None:
-        """Nothing was ever saved."""
-        raise AssertionError("save gives None")
+        """Go on from what `save` gave."""
+        assert isinstance(self.envs, Restorable), "save would have been None"
+        self.over, self.steps = saved["over"].copy(), int(saved["steps"])
+        prefix = "envs/"
+        self.envs.load_state(
+            {n.removeprefix(prefix): x for n, x in saved.items() if n.startswith(prefix)}
+        )
 
     def close(self) -> None:
         """Close the vector environment; after a failure its worker processes are ended."""
@@ -193,45 +216,10 @@ def autoreset_mode(envs: VectorEnv) -> AutoresetMode:
         raise UserError(expected, repr(said), fix) from error
 
 
-def culprits(envs: gymnasium.vector.VectorEnv) -> str:
-    """The environments whose worker has died or given up, as far as the parent can tell."""
-    if not isinstance(envs, AsyncVectorEnv):
-        return str(envs)
-    for process in envs.processes:
-        process.join(timeout=0.2)  # one that is dying may not be dead yet
-    dead = [
-        f"environment {index} (its process ended with exit code {process.exitcode})"
-        for index, process in enumerate(envs.processes)
-        if envs.parent_pipes[index] is None or not process.is_alive()
-    ]
-    return ", ".join(dead) or f"a worker of {envs}"
-
-
-def silent(envs: gymnasium.vector.VectorEnv) -> str:
-    """The environments that have not answered yet."""
-    late = [
-        f"environment {index}"
-        for index, pipe in enumerate(getattr(envs, "parent_pipes", ()))
-        if pipe is not None and not pipe.poll()
-    ]
-    return ", ".join(late) or f"a worker of {envs}"
-
-
-def end_workers(envs: AsyncVectorEnv) -> None:
-    """End worker processes that can no longer be asked to."""
-    for process in envs.processes:
-        process.kill()
-        process.join()
-    for pipe in envs.parent_pipes:
-        if pipe is not None:
-            pipe.close()
-    envs.closed = True
-
-
-def _said(info: Any, count: int) -> np.ndarray:
-    """Where a batch of infos says success."""
+def _said(names: tuple[str, ...], info: Any, count: int) -> np.ndarray:
+    """Where a batch of infos says yes under one of the names."""
     said = np.zeros(count, bool)
-    for name in SUCCESS:
+    for name in names:
         if name in info:
             given = info.get(f"_{name}", np.ones(count, bool))
             said |= np.asarray(info[name]).astype(bool) & given

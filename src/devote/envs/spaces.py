@@ -94,6 +94,10 @@ class Actions:
         if not (np.isfinite(self.space.low).all() and np.isfinite(self.space.high).all()):
             fix = "give the Box finite bounds, or wrap it in gymnasium.wrappers.RescaleAction"
             raise UserError("finite bounds of the action space", self.space, fix)
+        if (self.space.high.astype(np.float64) - self.space.low > WIDEST).any():
+            expected = f"bounds of the action space at most {WIDEST:g} apart"
+            fix = "give the Box the range in which actions make a difference"
+            raise UserError(expected, self.space, fix)
         if not self.space.low.size:
             raise UserError("an action with entries", self.space, "act on something")
         return Box(int(self.space.low.size))

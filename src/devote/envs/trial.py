@@ -9,6 +9,8 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
+from devote.core.worker import Worker
+
 SEED = 7
 ENOUGH_STEPS, ENOUGH_EPISODES, PATIENCE = 300, 3, 10_000
 
@@ -50,8 +52,7 @@ def try_out(env: gymnasium.Env, patience: int = PATIENCE) -> Trial:
     action: Any = None
     generator = np.random.default_rng(SEED)
     try:
-        _start(env, trial, SEED)
-        length, last = 0, None
+        length, last = 0, _start(env, trial, SEED)
         while len(trial.steps) < patience:
             action = draw(env.action_space, generator)
             given = deepcopy(action)
@@ -61,16 +62,15 @@ def try_out(env: gymnasium.Env, patience: int = PATIENCE) -> Trial:
             trial.steps.append(deepcopy(result))
             if not isinstance(result, tuple) or len(result) != 5:
                 break
-            last = (result[0], deepcopy(result[0]))
+            last = _kept(result)
             length += 1
             flags = (bool(np.any(result[2])), bool(np.any(result[3])))
             if any(flags):
                 trial.lengths.append(length)
                 trial.ends.append(flags)
-                length, last = 0, None
                 if len(trial.lengths) >= ENOUGH_EPISODES and len(trial.steps) >= ENOUGH_STEPS:
                     break
-                _start(env, trial, None)
+                length, last = 0, _start(env, trial, None)
     except Exception:
         where = f"step {len(trial.steps) + 1} after action {action}" if trial.starts else "reset"
         trial.error = f"{where}:\n{traceback.format_exc()}"
@@ -111,5 +111,38 @@ def same(one: Any, other: Any) -> bool:
         return bool(np.all(one == other))
 
 
-def _start(env: gymnasium.Env, trial: Trial, seed: int | None) -> None:
-    trial.starts.append(deepcopy(env.reset(seed=seed)))
+def _start(env: gymnasium.Env, trial: Trial, seed: int | None) -> tuple[Any, Any] | None:
+    """A reset, and its observation as `_kept` keeps it."""
+    start = env.reset(seed=seed)
+    trial.starts.append(deepcopy(start))
+    return _kept(start)
+
+
+def _kept(result: Any) -> tuple[Any, Any] | None:
+    """The observation of a result and a copy of it, to see whether somebody writes into it."""
+    return (result[0], deepcopy(result[0])) if isinstance(result, tuple) and result else None
+
+
+class Timed(gymnasium.Wrapper):
+    """Tells a worker what it asks of an environment, so that a hang is seen."""
+
+    def __init__(self, env: gymnasium.Env, worker: Worker) -> None:
+        super().__init__(env)
+        self.worker, self.steps = worker, 0
+
+    def reset(self, *, seed: int | None = None, options: dict | None = None) -> Any:
+        """The environment's own reset."""
+        given: dict[str, Any] = {} if options is None else {"options": options}
+        with self.worker.asking(str(self.env), "reset", None):
+            return self.env.reset(seed=seed, **given)
+
+    def step(self, action: Any) -> Any:
+        """The environment's own step."""
+        self.steps += 1
+        with self.worker.asking(str(self.env), f"step {self.steps:,}", action):
+            return self.env.step(action)
+
+    def close(self) -> None:
+        """The environment's own close."""
+        with self.worker.asking(str(self.env), "close", None):
+            self.env.close()

@@ -3,12 +3,15 @@
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 import gymnasium
 import numpy as np
+from gymnasium.vector import VectorEnv
 
 from devote.core.errors import EnvironmentFailedError, UserError
+from devote.core.worker import asking_one
 
 T = TypeVar("T")
 
@@ -36,16 +39,19 @@ class Watched(gymnasium.Wrapper):
         return self._ask("step", lambda: require_step(result))
 
     def _ask(self, what: str, call: Callable[[], T]) -> T:
-        when = f"{what} (step {self.steps:,} of its life)"
+        tell = partial(self._tell, what)
         try:
-            return call()
+            with asking_one(tell):
+                return call()
         except UserError as error:
             words = str(error)
         except Exception:
             words = traceback.format_exc()
-        raise EnvironmentFailedError.of(
-            f"environment {self.index} ({self.env})", when, self.action, words
-        )
+        raise EnvironmentFailedError.of(*tell(), words)
+
+    def _tell(self, what: str) -> tuple[str, str, object]:
+        when = f"{what} (step {self.steps:,} of its life)"
+        return f"environment {self.index} ({self.env})", when, self.action
 
 
 @dataclass(frozen=True)
@@ -58,14 +64,21 @@ class WatchedFactory:
 
     def __call__(self) -> gymnasium.Env:
         """The environment, cut after `time_limit` steps if there is one."""
-        env = self.make()
-        if not isinstance(env, gymnasium.Env):
-            fix = "return an instance of gymnasium.Env"
-            raise UserError("a gymnasium.Env from the factory", type(env).__name__, fix)
-        watched = Watched(env, self.index)
+        watched = Watched(require_made(self.make()), self.index)
         if self.time_limit is None:
             return watched
         return gymnasium.wrappers.TimeLimit(watched, self.time_limit)
+
+
+def require_made(env: Any) -> gymnasium.Env:
+    """What a factory made, if that is one environment."""
+    if isinstance(env, gymnasium.Env):
+        return env
+    fix = "return an instance of a class derived from gymnasium.Env"
+    if isinstance(env, VectorEnv):
+        fix = "return a single environment, or give the vector environment itself"
+    kind = f"{type(env).__module__}.{type(env).__name__}"
+    raise UserError("a gymnasium.Env from the factory", kind, fix)
 
 
 def require_reset(result: Any) -> tuple[Any, dict]:

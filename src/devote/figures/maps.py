@@ -1,5 +1,7 @@
 """Maps over a coverage grid, as in the paper's snapshots."""
 
+from itertools import combinations
+
 import numpy as np
 
 from devote.core import Grid
@@ -15,14 +17,48 @@ def draw_map(axes: Axes, grid: Grid, values: np.ndarray, title: str, log: bool =
     walls = np.where(grid.eligible, np.nan, 0.75).reshape(grid.shape)
     axes.imshow(walls, extent=grid.extent, origin="upper", cmap="gray", vmin=0, vmax=1)
     axes.set_aspect("auto")
-    axes.set_box_aspect(grid.shape[0] / grid.shape[1])  # bins are square, whatever their units
+    # bins are square, whatever their units; a strip is not a line
+    axes.set_box_aspect(max(grid.shape[0] / grid.shape[1], 0.1))
+    if grid.shape[0] == 1:
+        axes.set_yticks([])
     axes.figure.colorbar(shown, ax=axes, shrink=0.75)
     axes.set(title=title, xlabel=grid.labels[0], ylabel=grid.labels[1])
     axes.grid(False)
 
 
-def draw_maps(row: list[Axes], grid: Grid, visits: np.ndarray, maps: dict[str, np.ndarray]) -> None:
+def planes(grid: Grid, visits: np.ndarray) -> list[tuple[Grid, np.ndarray]]:
+    """Visits as pictures: one dimension as a strip, more than two as sums over all but two."""
+    if len(grid.shape) == 2:
+        return [(grid, visits)]
+    if len(grid.shape) == 1:
+        strip = (0.0, float(grid.size), 0.0, 1.0)
+        flat = Grid((1, grid.size), grid.eligible, grid.reachable, None, strip, (*grid.labels, ""))
+        return [(flat, visits)]
+    return [_plane(grid, visits, pair) for pair in combinations(range(len(grid.shape)), 2)]
+
+
+def _plane(grid: Grid, visits: np.ndarray, pair: tuple[int, int]) -> tuple[Grid, np.ndarray]:
+    """Two axes of a grid, the second going up."""
+    others = tuple(axis for axis in range(len(grid.shape)) if axis not in pair)
+
+    def flat(values: np.ndarray) -> np.ndarray:
+        return values.reshape(grid.shape).sum(axis=others).T[::-1].ravel()
+
+    across, up = pair
+    shape = (grid.shape[up], grid.shape[across])
+    extent = (0.0, float(shape[1]), 0.0, float(shape[0]))
+    labels = (f"{grid.labels[across]} (bin)", f"{grid.labels[up]} (bin)")
+    eligible, reachable = flat(grid.eligible) > 0, flat(grid.reachable) > 0
+    return Grid(shape, eligible, reachable, None, extent, labels), flat(visits)
+
+
+def draw_maps(
+    row: list[Axes],
+    shown: list[tuple[Grid, np.ndarray]],
+    maps: dict[str, np.ndarray],
+) -> None:
     """Visits, then every map of the agent."""
-    draw_map(row[0], grid, visits, "visits (log10)", log=True)
-    for axes, (name, values) in zip(row[1:], maps.items(), strict=True):
-        draw_map(axes, grid, values, name)
+    for axes, (grid, visits) in zip(row, shown, strict=False):
+        draw_map(axes, grid, visits, "visits (log10)", log=True)
+    for axes, (name, values) in zip(row[len(shown) :], maps.items(), strict=True):
+        draw_map(axes, shown[0][0], values, name)

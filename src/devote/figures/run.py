@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from devote.core import Grid
-from devote.figures.maps import draw_maps
+from devote.figures.maps import draw_maps, planes
 from devote.figures.style import Axes, plt
 
 FIGURES = "figures"
@@ -48,10 +48,12 @@ def save_coverage(metrics: dict[str, np.ndarray], path: Path, title: str) -> Pat
 
 
 def save_maps(grid: Grid, visits: np.ndarray, maps: dict[str, Any], path: Path, title: str) -> Path:
-    """Visits and the agent's maps side by side."""
-    panels = 1 + len(maps)
+    """Visits and the agent's maps side by side; a map needs a grid of one or two dimensions."""
+    shown = planes(grid, visits)
+    maps = maps if len(shown) == 1 else {}
+    panels = len(shown) + len(maps)
     figure, row = plt.subplots(1, panels, figsize=(4 * panels, 3.6), layout="constrained")
-    draw_maps(list(np.atleast_1d(row)), grid, visits, maps)
+    draw_maps(list(np.atleast_1d(row)), shown, maps)
     figure.suptitle(title)
     figure.savefig(path)
     plt.close(figure)

@@ -11,10 +11,10 @@ from jaxtyping import PRNGKeyArray
 
 from devote.core import EnvSpec, HostEnv, HostStep
 from devote.core.errors import EnvironmentFailedError, UserError
+from devote.core.worker import Worker
 from devote.loops.host import Rows, blank_rows
 from devote.loops.host_compiled import Leaves
 from devote.loops.sound import require_obs, require_step
-from devote.loops.worker import Worker
 
 T = TypeVar("T")
 

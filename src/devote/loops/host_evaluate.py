@@ -10,10 +10,10 @@ from jaxtyping import Array, PRNGKeyArray
 
 from devote.core import Agent, HostEnv, Metrics
 from devote.core.errors import UserError
+from devote.core.worker import Worker
 from devote.loops.collect import Seeds
 from devote.loops.episodes import Episodes
 from devote.loops.evaluate import evaluation_metrics
-from devote.loops.worker import Worker
 
 
 class HostEvaluation:

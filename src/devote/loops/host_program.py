@@ -11,6 +11,7 @@ from jaxtyping import Array
 
 from devote.core import Agent, HostEnv, Metrics
 from devote.core.errors import EnvironmentFailedError, UserError
+from devote.core.worker import Worker
 from devote.loops.collect import Acting, Collector, Seeds
 from devote.loops.fused import RunState
 from devote.loops.host import Held, HostLoop, Worlds
@@ -19,7 +20,6 @@ from devote.loops.host_evaluate import HostEvaluation
 from devote.loops.program import HASTY, InterruptedChunkError, apart, seed_keys
 from devote.loops.rounds import Rounds
 from devote.loops.settings import LoopSettings
-from devote.loops.worker import Worker
 
 RESTART = 2**16  # beyond any number of keys that a key is split into
 
@@ -46,7 +46,7 @@ class HostProgram:
     ) -> None:
         self.loop = HostLoop(agent, envs[0].spec, settings)
         self.seeds, self.spec, self.settings = seeds, envs[0].spec, settings
-        self.worker = Worker(settings.env_timeout)
+        self.worker = Worker(settings.env_timeout, " (--env-timeout)")
         self.envs = Seeds(envs, [f"seed {seed}" for seed in seeds], self.worker)
         self.sound = True  # whether the environments did all that was asked of them
         self.compiled = HostCompiled(self.loop, len(seeds))
@@ -82,13 +82,18 @@ class HostProgram:
 
     def resume(self, state: RunState) -> tuple[RunState, str]:
         """Environments go on where their state was saved, and start new episodes elsewhere."""
-        if bool(state.worlds.exact):
-            self.worker.run(lambda: self.envs.restore(state.worlds.saved))
-            return state, EXACT
+        if not bool(state.worlds.exact):
+            return self._restarted(state), RESTARTED
+        self.worker.run(lambda: self.envs.restore(state.worlds.saved))
+        self.sound = True
+        return state, EXACT
+
+    def _restarted(self, state: RunState) -> RunState:
+        """The state at the start of new episodes."""
         obs, _ = self._begin(self.compiled.fold(state.key, RESTART))
+        self.sound = True
         episodes = jax.tree.map(jax.numpy.zeros_like, state.episodes)
-        worlds = state.worlds._replace(obs=obs)
-        return state._replace(episodes=episodes, worlds=worlds), RESTARTED
+        return state._replace(episodes=episodes, worlds=state.worlds._replace(obs=obs))
 
     def snapshot(self, state: RunState) -> RunState:
         """The state with what the environments tell of themselves."""
@@ -111,6 +116,9 @@ class HostProgram:
 
     def chunk(self, state: RunState) -> tuple[RunState, Metrics]:
         """Rounds of steps and updates, and the mean of their metrics."""
+        if not self.sound:  # they have moved on from where the last round was learned from
+            state = self._restarted(state)
+            warnings.warn("after their failure the environments start new episodes", stacklevel=2)
         rounds, number = self._rounds(state), self.settings.rounds_per_chunk()
         try:
             if self.settings.overlap:

@@ -5,10 +5,10 @@ from typing import Any
 
 from jaxtyping import PRNGKeyArray
 
+from devote.core.worker import Task, Worker
 from devote.loops.collect import Acting, Collector
 from devote.loops.host import Held, Rows, Tally
 from devote.loops.host_compiled import Leaves
-from devote.loops.worker import Task, Worker
 
 
 class Rounds:

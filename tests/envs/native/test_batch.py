@@ -126,13 +126,17 @@ def test_shapes_types_terms_and_bins_fit_the_spec(name) -> None:
         assert ((bins >= -1) & (bins < env.spec.grid.size)).all()
 
 
+@pytest.mark.parametrize("decision", ["first", "placed", "later"])
 def test_a_world_that_blows_up_is_cut_off_and_starts_again(
-    name, tmp_path, monkeypatch, caplog
+    name, decision, tmp_path, monkeypatch, caplog
 ) -> None:
     monkeypatch.chdir(tmp_path)
     env = MujocoEnv(BUILDERS[name](), ENVS)
-    env.reset(key(0))
-    before = env.step(actions(env, 1)[0], key(1)).obs
+    before = env.reset(key(0))
+    if decision == "placed":
+        before = env.place(env.physics.qpos.copy(), env.physics.qvel.copy())
+    if decision == "later":
+        before = env.step(actions(env, 1)[0], key(1)).obs
     env.physics.qvel[2] = np.inf
     step = env.step(actions(env, 1)[0], key(2))
     assert step.valid.tolist() == [True, True, False, True, True]

@@ -1,13 +1,21 @@
 """The MuJoCo tasks as Gymnasium knows them, by Gymnasium's own rules."""
 
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
 import gymnasium
+import jax
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
-from gymnasium.vector import AutoresetMode
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers.vector import RecordEpisodeStatistics
 
+from devote.core import HostEnv
 from devote.core.errors import UserError
+from devote.envs.gymnasium_settings import GymnasiumSettings
+from devote.envs.gymnasium_task import from_factory, from_vector, gymnasium_task
 from devote.envs.mujoco.ant_maze import AntMazeSettings
 from devote.envs.mujoco.cartpole import CartpoleSettings
 from devote.envs.mujoco.gym import IDS, MujocoGymEnv, MujocoVectorEnv, register_envs
@@ -62,6 +70,64 @@ def test_terms_and_success_are_in_the_info() -> None:
     terms = {name: part for name, part in info["reward_terms"].items() if name[0] != "_"}
     np.testing.assert_allclose(sum(terms.values()), rewards, rtol=1e-5)
     assert info["is_success"].tolist() == [False, False]
+
+
+def adapted(how: str) -> tuple[HostEnv, Callable[[], Any]]:
+    """Three short cartpoles behind one of the adapters, and the velocities of the second."""
+    short = CartpoleSettings(episode_length=6)
+    if how == "list":
+        made: list[MujocoGymEnv] = []
+        make = lambda: made.append(MujocoGymEnv(short)) or made[-1]  # noqa: E731
+        task = from_factory(make, GymnasiumSettings(time_limit=6), 3)
+        return task, lambda: made[1]._worlds.physics.qvel[0]
+    if how == "sync":
+        envs = SyncVectorEnv(
+            [partial(MujocoGymEnv, short)] * 3, autoreset_mode=AutoresetMode.SAME_STEP
+        )
+        task = from_vector(envs, GymnasiumSettings())
+        return task, lambda: envs.envs[1]._worlds.physics.qvel[0]
+    batch = MujocoVectorEnv(short, 3)
+    return from_vector(batch, GymnasiumSettings()), lambda: batch._worlds.physics.qvel[1]
+
+
+@pytest.mark.parametrize("how", ["list", "sync", "batch"])
+def test_a_world_that_blows_up_is_not_stored_through_gymnasium(how: str) -> None:
+    task, velocity = adapted(how)
+    key, action = jax.random.key(0), np.zeros((3, 1), np.float32)
+    before = task.reset(key)
+    assert task.step(action, key).valid.all()
+    velocity()[:] = np.inf
+    step = task.step(action, key)
+    assert step.valid.tolist() == [True, False, True]
+    assert step.truncated.tolist() == [False, True, False]
+    assert not step.terminated.any()
+    assert np.isfinite(step.next_obs).all()
+    assert (step.obs[1] != before[1]).any(), "no new episode was started"
+    assert task.step(action, key).valid.all()
+
+
+@pytest.mark.parametrize("how", ["list", "batch"])
+def test_a_run_through_gymnasium_resumes_exactly(how: str) -> None:
+    (one, _), (other, _) = adapted(how), adapted(how)
+    key, action = jax.random.key(0), np.full((3, 1), 0.3, np.float32)
+
+    def play(task: HostEnv, steps: int) -> np.ndarray:
+        return np.stack([task.step(action, key).obs for _ in range(steps)])
+
+    one.reset(key)
+    play(one, 4)
+    saved = one.save()
+    assert saved is not None
+    expected = play(one, 15)  # with two restarts
+    other.reset(jax.random.key(9))
+    other.restore(saved)
+    np.testing.assert_array_equal(play(other, 15), expected)
+
+
+def test_an_id_of_ours_can_be_saved() -> None:
+    task = gymnasium_task(GymnasiumSettings("devote/CartpoleSwingup-v0", time_limit=500), 2)
+    task.reset(jax.random.key(0))
+    assert task.save() is not None
 
 
 def test_gymnasiums_vector_wrappers_work() -> None:

@@ -78,11 +78,12 @@ class MujocoEnv:
 
     def step(self, action: np.ndarray, key: PRNGKeyArray | np.ndarray | None) -> HostStep:
         """One decision in every world; ended episodes start again at once, or without key stay."""
+        before = self.physics.time.copy()
         judged = self.task.act(self.physics, np.clip(np.asarray(action, np.float64), -1.0, 1.0))
         self._elapsed += 1
         next_obs = self._observe()
-        # MuJoCo puts a world that has blown up back to its default state and time.
-        sound = self.physics.time > (self._elapsed - 0.5) * self.task.step_time
+        # MuJoCo puts a world that has blown up back to its default state and time 0, and goes on.
+        sound = self.physics.time > before + 0.5 * self.task.step_time
         if not sound.all():
             judged = _forget(judged, sound)
             next_obs = np.where(sound[:, None], next_obs, self._seen)
@@ -108,7 +109,7 @@ class MujocoEnv:
         self.physics.qpos[:] = qpos
         self.physics.qvel[:] = qvel
         self.physics.ctrl[:] = ctrl
-        self._elapsed[:] = 0
+        self._start_clocks(np.arange(self.num_envs))
         self._seen = self._observe()
         return self._seen
 
@@ -142,7 +143,11 @@ class MujocoEnv:
     def _begin(self, rows: np.ndarray, key: Any) -> None:
         self.physics.restart(rows)
         self.task.start(self.physics, rows, generator(key))
-        self.physics.time[rows] = 0.0
+        self._start_clocks(rows)
+
+    def _start_clocks(self, rows: np.ndarray) -> None:
+        """Episodes start one decision after 0, so that a world put back to 0 shows in any."""
+        self.physics.time[rows] = self.task.step_time
         self._elapsed[rows] = 0
 
 

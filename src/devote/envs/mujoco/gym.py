@@ -11,12 +11,14 @@ from gymnasium.vector.utils import batch_space
 
 from devote.core.errors import UserError
 from devote.core.types import HostStep
+from devote.envs.gymnasium_list import INVALID
 from devote.envs.mujoco.ant_maze import AntMaze, AntMazeSettings
 from devote.envs.mujoco.batch import MujocoEnv, Task
 from devote.envs.mujoco.cartpole import Cartpole, CartpoleSettings
 from devote.envs.mujoco.cheetah import Cheetah, CheetahSettings
 from devote.envs.mujoco.pick_and_place import PickAndPlace, PickAndPlaceSettings
 from devote.envs.mujoco.rendering import Painter
+from devote.envs.seeds import generator_words, set_generator
 
 Settings = CheetahSettings | CartpoleSettings | AntMazeSettings | PickAndPlaceSettings
 TASKS: dict[type, Callable[[Any], Task]] = {
@@ -34,6 +36,7 @@ IDS: dict[str, Settings] = {
 }
 RENDER_MODES = ("rgb_array",)
 SINGLE: dict[str, Any] = {"render_modes": list(RENDER_MODES)}
+CHANCE = "chance"
 VECTOR = SINGLE | {"autoreset_mode": AutoresetMode.SAME_STEP}
 
 
@@ -64,8 +67,19 @@ class MujocoGymEnv(gymnasium.Env):
             info["is_success"] = bool(step.success[0])
         if step.terms:
             info["reward_terms"] = {name: float(term[0]) for name, term in step.terms.items()}
+        if not step.valid[0]:
+            info[INVALID] = True
         ends = bool(step.terminated[0]), bool(step.truncated[0])
         return step.next_obs[0].copy(), float(step.reward[0]), *ends, info
+
+    def save_state(self) -> dict[str, np.ndarray]:
+        """Everything that changes, chance included."""
+        return self._worlds.save() | {CHANCE: generator_words(self.np_random)}
+
+    def load_state(self, saved: dict[str, np.ndarray]) -> None:
+        """Go on, bit for bit, from what `save_state` gave."""
+        self._worlds.restore(saved)
+        set_generator(self.np_random, saved[CHANCE])
 
     def render(self) -> np.ndarray | None:
         """The world as it is now."""
@@ -124,6 +138,15 @@ class MujocoVectorEnv(VectorEnv):
             info |= {"final_info": self._info(step), "_final_info": ended}
         return step.obs.copy(), step.reward, step.terminated, step.truncated, info
 
+    def save_state(self) -> dict[str, np.ndarray]:
+        """Everything that changes, chance included."""
+        return self._worlds.save() | {CHANCE: generator_words(self.np_random)}
+
+    def load_state(self, saved: dict[str, np.ndarray]) -> None:
+        """Go on, bit for bit, from what `save_state` gave."""
+        self._worlds.restore(saved)
+        set_generator(self.np_random, saved[CHANCE])
+
     def render(self) -> tuple[np.ndarray, ...] | None:
         """Every world as it is now."""
         if self.render_mode is None:
@@ -145,6 +168,8 @@ class MujocoVectorEnv(VectorEnv):
         if step.terms:
             masks = {f"_{name}": every for name in step.terms}
             info |= {"reward_terms": {**step.terms, **masks}, "_reward_terms": every}
+        if not step.valid.all():
+            info |= {INVALID: ~step.valid, f"_{INVALID}": ~step.valid}
         return info
 
 

@@ -13,6 +13,22 @@ from devote.core.errors import EnvironmentFailedError
 T = TypeVar("T")
 GLANCE = 0.5  # seconds between two looks at a thread that keeps us waiting
 
+Tell = Callable[[], tuple[str, str, object]]
+"""Which environment is asked, what for, and with what action."""
+_ASKED_ONE: dict[int, Tell] = {}
+"""By thread, the one of several environments that it is asking now."""
+
+
+@contextmanager
+def asking_one(tell: Tell) -> Iterator[None]:
+    """Marks, within a call to several environments, which of them is being asked."""
+    thread = threading.get_ident()
+    _ASKED_ONE[thread] = tell
+    try:
+        yield
+    finally:
+        _ASKED_ONE.pop(thread, None)
+
 
 class Task(Generic[T]):
     """A call under way in a worker."""
@@ -36,8 +52,9 @@ class Task(Generic[T]):
 class Worker:
     """Makes one call after another in one thread; it never keeps the process from ending."""
 
-    def __init__(self, timeout: float) -> None:
+    def __init__(self, timeout: float, setting: str = "") -> None:
         self.timeout = timeout  # 0 waits for ever
+        self.setting = setting  # what a user would call the timeout
         self.lost = False  # whether the thread hangs and was given up
         self._asked: tuple[float, str, str, object] | None = None
         self._tasks: list[Task[Any]] = []
@@ -95,9 +112,14 @@ class Worker:
             return
         self.lost = True
         _, which, when, action = asked
-        frame = sys._current_frames().get(self._thread.ident or 0)
+        thread = self._thread.ident or 0
+        tell = _ASKED_ONE.get(thread)
+        if tell is not None:
+            one, what, action = tell()
+            which, when = f"{one}, {which},", f"{what}, {when}"
+        frame = sys._current_frames().get(thread)
         stack = "".join(traceback.format_stack(frame)) if frame else ""
-        words = f"nothing for {self.timeout:g} s (--env-timeout); it is at\n{stack}"
+        words = f"nothing for {self.timeout:g} s{self.setting}; it is at\n{stack}"
         raise EnvironmentFailedError.of(which, when, action, words)
 
 

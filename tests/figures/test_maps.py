@@ -1,0 +1,48 @@
+"""Visits over grids of one, two and three dimensions become pictures."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from devote.core import Grid
+from devote.envs.coverage_bins import CoverageBins, EveryIndex
+from devote.envs.mujoco.bins import BoxBins
+from devote.figures.maps import planes
+from devote.figures.run import save_maps
+
+
+def test_one_dimension_is_a_strip() -> None:
+    visits = np.arange(5)
+    [(plane, shown)] = planes(EveryIndex(5).grid, visits)
+    assert plane.shape == (1, 5)
+    assert plane.labels == ("observation", "")
+    np.testing.assert_array_equal(shown, visits)
+
+
+def test_three_dimensions_are_summed_to_every_pair_with_the_second_going_up() -> None:
+    bins = BoxBins((0.0, 0.0, 0.0), (2.0, 3.0, 4.0), (2, 3, 4), ("x", "y", "z"))
+    visits = np.zeros(24, int)
+    for place, times in (((1.5, 0.5, 3.5), 5), ((1.5, 0.5, 0.5), 2)):
+        visits[bins.of(np.array(place))] = times
+    pictures = {plane.labels: (plane, shown) for plane, shown in planes(bins.grid(), visits)}
+    plane, shown = pictures["x (bin)", "y (bin)"]
+    np.testing.assert_array_equal(shown.reshape(plane.shape), [[0, 0], [0, 0], [0, 7]])
+    plane, shown = pictures["x (bin)", "z (bin)"]
+    np.testing.assert_array_equal(shown.reshape(plane.shape), [[0, 5], [0, 0], [0, 0], [0, 2]])
+    plane, shown = pictures["y (bin)", "z (bin)"]
+    assert shown.reshape(plane.shape)[0].tolist() == [5, 0, 0]
+
+
+GRIDS = {
+    "strip": EveryIndex(48).grid,
+    "plane": CoverageBins((0, 1), (0.0, 0.0), (1.0, 1.0), 4, 2).grid,
+    "box": CoverageBins((0, 1, 2), (0.0,) * 3, (1.0,) * 3, 4, 3).grid,
+}
+
+
+@pytest.mark.parametrize("grid", GRIDS.values(), ids=GRIDS)
+def test_every_grid_is_drawn(grid: Grid, tmp_path: Path) -> None:
+    maps = {"value": np.ones(grid.size)}
+    path = save_maps(grid, np.arange(grid.size), maps, tmp_path / "maps.png", "a title")
+    assert path.stat().st_size > 1000

@@ -151,11 +151,50 @@ def test_recorded_runs_stay_when_their_directories_are_gone(study: Study, tmp_pa
     found = collect(empty, out)
     assert found.of("spiral", "sac")[0].final == 0.9
     assert found.elsewhere == 19
-    assert not found.outdated
-    changed = replace(
-        empty, tasks=(replace(empty.tasks[0], changes=(("size", "7"),)), empty.tasks[1])
-    )
-    assert {task for task, _, _ in collect(changed, out).outdated} == {"deep_sea_size_6"}
+    assert not found.set_aside
+
+
+def test_runs_recorded_with_other_settings_are_counted_and_not_shown(
+    study: Study, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    write_report(study, out, "devote compare")
+    sea, maze = study.tasks
+    other = replace(sea, changes=(("size", "7"),))
+    changed = replace(study, tasks=(other, maze), root=tmp_path / "nowhere")
+    for _ in range(2):  # drawn again, it is the same
+        write_report(changed, out, "devote compare")
+        found = collect(changed, out)
+        assert {line.task for line in found.lines} == {"spiral"}
+        assert [line.task for line in found.set_aside] == ["deep_sea_size_6"] * 10
+        assert "deep_sea" not in (out / "table.csv").read_text()
+        assert "deep_sea" not in (out / "runs.csv").read_text()
+        readme = (out / "README.md").read_text()
+        assert "10 of 20 runs are there" in readme
+        assert "10 more (in deep_sea_size_6) were recorded with other settings" in readme
+        assert "devote is above sac" not in readme
+    back = collect(replace(study, root=tmp_path / "nowhere"), out)  # nothing was lost
+    assert (len(back.lines), back.set_aside) == (20, ())
+    # a new run takes the place of the old one
+    pretend(changed.runs()["deep_sea_size_6", "sac", 0], [0.2, 0.9])
+    found = collect(changed, out)
+    assert [line.final for line in found.of("deep_sea_size_6", "sac")] == [0.9]
+    assert len(found.set_aside) == 9
+
+
+def test_runs_recorded_with_another_budget_are_cut_or_left_out(
+    study: Study, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    write_report(study, out, "devote compare")
+    gone = replace(study, root=tmp_path / "nowhere")
+    sea, maze = gone.tasks
+    longer = replace(sea, changes=(*sea.changes, ("steps", "4001")))
+    found = collect(replace(gone, tasks=(longer, maze)), out)
+    assert {line.task for line in found.lines} == {"spiral"}
+    shorter = replace(sea, changes=(*sea.changes, ("steps", "2000")))
+    first, *_ = collect(replace(gone, tasks=(shorter, maze)), out).lines
+    assert (first.steps, first.final, first.seconds) == (2666, 0.3, 1.3)
 
 
 def test_only_as_many_steps_as_asked_for_are_shown(tmp_path: Path) -> None:

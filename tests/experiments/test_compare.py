@@ -11,11 +11,13 @@ import pytest
 
 from devote import cli
 from devote.core.errors import UserError
+from devote.experiments import commands
 from devote.experiments.adopt import adopt
-from devote.experiments.compare import Compare, command_of, study_of
+from devote.experiments.compare import Compare, command_of, output_of, study_of
 from devote.experiments.record import write_record
 from devote.experiments.report import write_report
 from devote.experiments.results import collect, final_value
+from devote.experiments.runner import Outcome
 from devote.experiments.sentences import sentence
 from devote.experiments.study import Study
 from devote.experiments.training import TrainingCell, changes_of, command
@@ -80,6 +82,59 @@ def test_a_run_s_own_command_gives_the_same_run() -> None:
     assert changes_of(run) == {"size": 6, "scale_inputs": True}
 
 
+def test_a_setting_in_which_agents_differ_can_be_changed_for_one_of_them() -> None:
+    agents = ("devote", "devote-no-resets")
+    asked = replace(ASKED, agents=agents, set=("devote.reset_strength=0.25", "num_indices=3"))
+    runs = study_of(asked).runs()
+    devote, without = (runs["spiral", name, 0].run.agent for name in agents)
+    assert (devote.reset_strength, without.reset_strength) == (0.25, 0.0)
+    assert (devote.num_indices, without.num_indices) == (3, 3)
+
+
+def test_other_seeds_can_be_asked_for_of_a_study_and_of_a_task() -> None:
+    study = study_of(replace(ASKED, first_seed=100))
+    assert {seed for _, _, seed in study.runs()} == {100, 101, 102}
+    sea, maze = study.tasks
+    study = replace(study, tasks=(replace(sea, first_seed=5), maze))
+    assert {(task, seed) for task, _, seed in study.runs()} == {
+        *(("deep_sea_size_6", seed) for seed in (5, 6, 7)),
+        *(("spiral", seed) for seed in (100, 101, 102)),
+    }
+    assert {cell.run.seed for cell in study.runs().values()} == {5, 6, 7, 100, 101, 102}
+
+
+def test_other_comparisons_go_to_other_folders() -> None:
+    plain = replace(ASKED, seeds=5)
+    assert output_of(plain) == Path("results/compare/deep_sea_size_6+spiral-smoke")
+    assert output_of(replace(plain, cores=1, runs=Path("x"))) == output_of(plain)
+    others = [
+        replace(plain, seeds=3),
+        replace(plain, first_seed=5),
+        replace(plain, agents=("devote", "rnd")),
+        replace(plain, agents=("sac", "devote")),
+        replace(plain, steps=500),
+        replace(plain, set=("polyak=0.3",)),
+        replace(plain, metric="eval/mean_reward"),
+    ]
+    assert len({output_of(asked) for asked in [plain, *others]}) == 8
+
+
+def test_a_stopped_comparison_says_nothing_of_the_one_before(
+    study: Study,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    runs, out = str(tmp_path / "runs"), tmp_path / "out"
+    words = ["compare", *WORDS[:-1], "5", "--runs", runs, "--out", str(out)]
+    assert cli.dispatch(words) == 0
+    assert "devote is above sac" in capsys.readouterr().out
+    stopped = Outcome(stopped_by="SIGINT")
+    monkeypatch.setattr(commands, "run_cells", lambda cells, root, cores: stopped)
+    assert cli.dispatch(words) == 130
+    assert "devote is above sac" not in capsys.readouterr().out
+
+
 def test_several_numbers_are_joined_by_a_plus() -> None:
     task = "CartPole-v1,coverage_entries=0+2"
     cell = next(iter(study_of(replace(ASKED, envs=(task,))).runs().values()))
@@ -102,6 +157,25 @@ def test_several_numbers_are_joined_by_a_plus() -> None:
         (["--envs", "spiral", "--set", "sac.num_envs=4"], "the same for all methods"),
         (["--envs", "spiral", "--set", "sac.steps=4"], "the same for all methods"),
         (["--envs", "spiral", "--seeds", "0"], "at least one seed"),
+        (["--envs", "spiral", "--first-seed", "-1"], "a first seed of 0 or more"),
+        (["--envs", "spiral", "--cores", "0"], "at least one core"),
+        (["--envs", "spiral", "--cores", "-1"], "at least one core"),
+        (
+            [
+                "--envs",
+                "spiral",
+                "--agents",
+                "devote",
+                "devote-no-resets",
+                "--set",
+                "reset_strength=0.25",
+            ],
+            "for devote and devote-no-resets before a change for all",
+        ),
+        (
+            ["--envs", "spiral", "--agents", "sac", "devote", "rnd", "--set", "num_indices=3"],
+            "set it for one agent: devote.num_indices=",
+        ),
     ],
 )
 def test_what_cannot_be_run_is_refused_before_anything_is(
@@ -134,6 +208,7 @@ def test_command_draws_writes_and_says(
     assert (rows[0]["seeds"], rows[0]["preset"], rows[0]["steps"]) == ("0 to 4", "smoke", "4000")
     readme = (out / "README.md").read_text()
     assert "    devote compare --envs deep_sea,size=6 spiral" in readme
+    assert "preset smoke, seeds 0 to 4." in readme
     assert str(tmp_path) not in readme
 
 
@@ -265,7 +340,9 @@ def test_sentences_say_what_the_seeds_allow(
 
 
 def test_recorded_command_is_the_comparison_again() -> None:
-    asked = replace(ASKED, set=("polyak=0.3",), steps=100, out=Path("/x"), runs=Path("/y"))
+    asked = replace(
+        ASKED, set=("polyak=0.3",), steps=100, first_seed=7, out=Path("/x"), runs=Path("/y")
+    )
     import tyro
 
     words = command_of(asked).split()[2:]

@@ -8,7 +8,7 @@ from devote.experiments.durations import in_words
 from devote.experiments.results import ASIDE, COVERAGE, RUNS, Results
 from devote.experiments.sentences import caveat, sentences
 from devote.experiments.study import Study, Task
-from devote.experiments.table import as_csv, as_markdown, rows_of
+from devote.experiments.table import as_csv, as_markdown, rows_of, span
 from devote.figures.curves import Panel, save_panels
 from devote.loops.durable import atomic_write_text
 from devote.measure.curves import BINS, WINDOW, aggregate
@@ -70,9 +70,9 @@ def _note(study: Study) -> str:
 
 
 def _caption(study: Study) -> str:
-    seeds = sorted({study.scale.seeds if t.seeds is None else t.seeds for t in study.tasks})
-    counts = " or ".join(map(str, seeds))
-    return f"{study.label}, scale {study.scale.name}, preset {study.scale.preset}, {counts} seeds"
+    spans = dict.fromkeys(span(study.seeds(task)) for task in study.tasks)
+    seeds = f"seeds {' or '.join(spans)}"
+    return f"{study.label}, scale {study.scale.name}, preset {study.scale.preset}, {seeds}"
 
 
 def _readme(

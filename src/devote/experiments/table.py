@@ -59,7 +59,7 @@ def rows_of(study: Study, results: Results) -> list[Row]:
                         iqm_high=middle.high,
                         lowest=float(final.min()),
                         highest=float(final.max()),
-                        seeds=_span([line.seed for line in lines]),
+                        seeds=span([line.seed for line in lines]),
                         count=len(lines),
                         steps=lines[0].steps,
                         preset=lines[0].preset,
@@ -100,7 +100,8 @@ def as_markdown(rows: Sequence[Row]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _span(seeds: Sequence[int]) -> str:
+def span(seeds: Sequence[int]) -> str:
+    """Which seeds: `0 to 4`, or one by one where some between are missing."""
     ordered = sorted(seeds)
     if len(ordered) > 2 and ordered == list(range(ordered[0], ordered[-1] + 1)):
         return f"{ordered[0]} to {ordered[-1]}"

@@ -20,6 +20,7 @@ from devote.experiments.results import collect, final_value
 from devote.experiments.runner import Outcome
 from devote.experiments.sentences import sentence
 from devote.experiments.study import Study
+from devote.experiments.table import ALL, as_markdown, rows_of
 from devote.experiments.training import TrainingCell, changes_of, command
 from devote.loops.metrics_log import MetricsLog
 from devote.presets import PRESETS
@@ -157,6 +158,14 @@ def test_several_numbers_are_joined_by_a_plus() -> None:
         (["--envs", "spiral", "--set", "sac.num_envs=4"], "the same for all methods"),
         (["--envs", "spiral", "--set", "sac.steps=4"], "the same for all methods"),
         (["--envs", "spiral", "--seeds", "0"], "at least one seed"),
+        (
+            ["--envs", "deep_sea", "--preset", "smoke", "--metric", "explore/coverge"],
+            "did you mean explore/coverage?",
+        ),
+        (
+            ["--envs", "deep_sea", "--preset", "smoke", "--metric", "train/novelty_value_loss"],
+            "a metric of deep_sea sac seed 0",
+        ),
         (["--envs", "spiral", "--first-seed", "-1"], "a first seed of 0 or more"),
         (["--envs", "spiral", "--cores", "0"], "at least one core"),
         (["--envs", "spiral", "--cores", "-1"], "at least one core"),
@@ -227,6 +236,29 @@ def test_recorded_runs_stay_when_their_directories_are_gone(study: Study, tmp_pa
     assert found.of("spiral", "sac")[0].final == 0.9
     assert found.elsewhere == 19
     assert not found.set_aside
+
+
+def test_all_tasks_have_one_row_per_method_where_they_have_all_seeds(
+    study: Study, tmp_path: Path
+) -> None:
+    results = collect(study, tmp_path)
+    *_, devote, sac = rows_of(study, results)
+    assert [(row.task, row.method) for row in (devote, sac)] == [(ALL, "devote"), (ALL, "sac")]
+    assert (devote.count, devote.seeds, devote.steps) == (10, "0 to 4", 4000)
+    assert devote.mean == pytest.approx((0.82 + 0.52) / 2)
+    # 0.50 to 0.54 and 0.80 to 0.84: the middle six of ten
+    assert devote.iqm == pytest.approx((0.52 + 0.53 + 0.54 + 0.80 + 0.81 + 0.82) / 6)
+    assert devote.iqm_low < devote.iqm < devote.iqm_high
+    one = np.std([0, 0.01, 0.02, 0.03, 0.04], ddof=1) / np.sqrt(5)  # of a task's mean
+    assert devote.standard_error == pytest.approx(one / np.sqrt(2))
+    assert "| all tasks | devote |" in as_markdown([devote])
+    fewer = replace(results, lines=results.lines[:-1])  # a run of SAC is missing
+    assert [row.method for row in rows_of(study, fewer) if row.task == ALL] == ["devote"]
+    returns = [replace(line, metric="eval/mean_reward") for line in results.lines]
+    rows = rows_of(study, replace(results, lines=tuple(returns)))
+    assert ALL not in [row.task for row in rows]  # returns of two tasks have two units
+    alone = replace(study, tasks=study.tasks[:1])
+    assert len(rows_of(alone, collect(alone, tmp_path))) == 2
 
 
 def test_runs_recorded_with_other_settings_are_counted_and_not_shown(

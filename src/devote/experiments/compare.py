@@ -74,7 +74,16 @@ def study_of(asked: Compare) -> Study:
         raise UserError(f"tasks that preset {asked.preset} knows", got, "choose another preset")
     for cell in study.runs().values():
         check(cell.run)
+    if asked.metric is not None:
+        _require_metric(study, asked.metric)
     return study
+
+
+def _require_metric(study: Study, metric: str) -> None:
+    """Refuse a metric that not all will log: every method once, and every task once."""
+    first, *others = study.parts().values()
+    for cell in [*first[: len(study.methods)], *(part[0] for part in others)]:
+        require_known([metric], cell.columns(), f"metric of {cell.name}")
 
 
 def output_of(asked: Compare) -> Path:

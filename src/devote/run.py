@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from devote.core.errors import UserError
+from devote.experiments.identity import defaults
 from devote.loops.fused import FusedLoop
 from devote.loops.host_program import HostProgram
 from devote.loops.program import FusedProgram, Program
@@ -34,7 +35,7 @@ class Run:
 
     def plan(self, directory: Path) -> Plan:
         """The run with its environment and agent built, ready for `loops.train`."""
-        return Plan(self.program(), self.steps, directory, asdict(self))
+        return Plan(self.program(), self.steps, directory, asdict(self), defaults(self))
 
     def program(self) -> Program:
         """The run's environment, agent and loop, for all its seeds."""

@@ -1,7 +1,7 @@
 """What a run directory holds: its settings, and the newest state that verifies."""
 
 import json
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import MISSING, Field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -29,7 +29,7 @@ def saved_task(directory: Path) -> str | None:
 
 
 def run_of(saved: dict[str, Any]) -> Run:
-    """The run that saved settings describe; a setting that is newer than them is the preset's."""
+    """The run that saved settings describe; one newer than them is at its class's default."""
     return _restored(PRESETS[saved["preset"]](saved["env_name"], saved["agent_name"]), saved)
 
 
@@ -58,6 +58,7 @@ def _restored(settings: Any, saved: dict[str, Any]) -> Any:
     for entry in fields(settings):
         value = getattr(settings, entry.name)
         if entry.name not in saved:
+            values[entry.name] = _default(entry, value)
             continue
         found = saved[entry.name]
         nested = is_dataclass(value)
@@ -65,3 +66,15 @@ def _restored(settings: Any, saved: dict[str, Any]) -> Any:
             _restored(value, found) if nested else fit(hints[entry.name], entry.name, found)
         )
     return replace(settings, **values)
+
+
+def _default(entry: Field[Any], value: Any) -> Any:
+    """What was done before there was such a setting."""
+    if entry.default is not MISSING:
+        return entry.default
+    if entry.default_factory is not MISSING:
+        return entry.default_factory()
+    if is_dataclass(value):
+        return _restored(value, {})
+    fix = "use the version of devote that wrote them"
+    raise UserError(f"{entry.name} in the saved settings", "nothing", fix)

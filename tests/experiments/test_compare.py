@@ -11,13 +11,16 @@ import pytest
 
 from devote import cli
 from devote.core.errors import UserError
+from devote.experiments import commands
 from devote.experiments.adopt import adopt
-from devote.experiments.compare import Compare, command_of, study_of
+from devote.experiments.compare import Compare, command_of, output_of, study_of
 from devote.experiments.record import write_record
 from devote.experiments.report import write_report
 from devote.experiments.results import collect, final_value
+from devote.experiments.runner import Outcome
 from devote.experiments.sentences import sentence
 from devote.experiments.study import Study
+from devote.experiments.table import ALL, as_markdown, rows_of
 from devote.experiments.training import TrainingCell, changes_of, command
 from devote.loops.metrics_log import MetricsLog
 from devote.presets import PRESETS
@@ -80,6 +83,59 @@ def test_a_run_s_own_command_gives_the_same_run() -> None:
     assert changes_of(run) == {"size": 6, "scale_inputs": True}
 
 
+def test_a_setting_in_which_agents_differ_can_be_changed_for_one_of_them() -> None:
+    agents = ("devote", "devote-no-resets")
+    asked = replace(ASKED, agents=agents, set=("devote.reset_strength=0.25", "num_indices=3"))
+    runs = study_of(asked).runs()
+    devote, without = (runs["spiral", name, 0].run.agent for name in agents)
+    assert (devote.reset_strength, without.reset_strength) == (0.25, 0.0)
+    assert (devote.num_indices, without.num_indices) == (3, 3)
+
+
+def test_other_seeds_can_be_asked_for_of_a_study_and_of_a_task() -> None:
+    study = study_of(replace(ASKED, first_seed=100))
+    assert {seed for _, _, seed in study.runs()} == {100, 101, 102}
+    sea, maze = study.tasks
+    study = replace(study, tasks=(replace(sea, first_seed=5), maze))
+    assert {(task, seed) for task, _, seed in study.runs()} == {
+        *(("deep_sea_size_6", seed) for seed in (5, 6, 7)),
+        *(("spiral", seed) for seed in (100, 101, 102)),
+    }
+    assert {cell.run.seed for cell in study.runs().values()} == {5, 6, 7, 100, 101, 102}
+
+
+def test_other_comparisons_go_to_other_folders() -> None:
+    plain = replace(ASKED, seeds=5)
+    assert output_of(plain) == Path("results/compare/deep_sea_size_6+spiral-smoke")
+    assert output_of(replace(plain, cores=1, runs=Path("x"))) == output_of(plain)
+    others = [
+        replace(plain, seeds=3),
+        replace(plain, first_seed=5),
+        replace(plain, agents=("devote", "rnd")),
+        replace(plain, agents=("sac", "devote")),
+        replace(plain, steps=500),
+        replace(plain, set=("polyak=0.3",)),
+        replace(plain, metric="eval/mean_reward"),
+    ]
+    assert len({output_of(asked) for asked in [plain, *others]}) == 8
+
+
+def test_a_stopped_comparison_says_nothing_of_the_one_before(
+    study: Study,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    runs, out = str(tmp_path / "runs"), tmp_path / "out"
+    words = ["compare", *WORDS[:-1], "5", "--runs", runs, "--out", str(out)]
+    assert cli.dispatch(words) == 0
+    assert "devote is above sac" in capsys.readouterr().out
+    stopped = Outcome(stopped_by="SIGINT")
+    monkeypatch.setattr(commands, "run_cells", lambda cells, root, cores: stopped)
+    assert cli.dispatch(words) == 130
+    assert "devote is above sac" not in capsys.readouterr().out
+
+
 def test_several_numbers_are_joined_by_a_plus() -> None:
     task = "CartPole-v1,coverage_entries=0+2"
     cell = next(iter(study_of(replace(ASKED, envs=(task,))).runs().values()))
@@ -102,6 +158,33 @@ def test_several_numbers_are_joined_by_a_plus() -> None:
         (["--envs", "spiral", "--set", "sac.num_envs=4"], "the same for all methods"),
         (["--envs", "spiral", "--set", "sac.steps=4"], "the same for all methods"),
         (["--envs", "spiral", "--seeds", "0"], "at least one seed"),
+        (
+            ["--envs", "deep_sea", "--preset", "smoke", "--metric", "explore/coverge"],
+            "did you mean explore/coverage?",
+        ),
+        (
+            ["--envs", "deep_sea", "--preset", "smoke", "--metric", "train/novelty_value_loss"],
+            "a metric of deep_sea sac seed 0",
+        ),
+        (["--envs", "spiral", "--first-seed", "-1"], "a first seed of 0 or more"),
+        (["--envs", "spiral", "--cores", "0"], "at least one core"),
+        (["--envs", "spiral", "--cores", "-1"], "at least one core"),
+        (
+            [
+                "--envs",
+                "spiral",
+                "--agents",
+                "devote",
+                "devote-no-resets",
+                "--set",
+                "reset_strength=0.25",
+            ],
+            "for devote and devote-no-resets before a change for all",
+        ),
+        (
+            ["--envs", "spiral", "--agents", "sac", "devote", "rnd", "--set", "num_indices=3"],
+            "set it for one agent: devote.num_indices=",
+        ),
     ],
 )
 def test_what_cannot_be_run_is_refused_before_anything_is(
@@ -134,6 +217,7 @@ def test_command_draws_writes_and_says(
     assert (rows[0]["seeds"], rows[0]["preset"], rows[0]["steps"]) == ("0 to 4", "smoke", "4000")
     readme = (out / "README.md").read_text()
     assert "    devote compare --envs deep_sea,size=6 spiral" in readme
+    assert "preset smoke, seeds 0 to 4." in readme
     assert str(tmp_path) not in readme
 
 
@@ -151,11 +235,73 @@ def test_recorded_runs_stay_when_their_directories_are_gone(study: Study, tmp_pa
     found = collect(empty, out)
     assert found.of("spiral", "sac")[0].final == 0.9
     assert found.elsewhere == 19
-    assert not found.outdated
-    changed = replace(
-        empty, tasks=(replace(empty.tasks[0], changes=(("size", "7"),)), empty.tasks[1])
-    )
-    assert {task for task, _, _ in collect(changed, out).outdated} == {"deep_sea_size_6"}
+    assert not found.set_aside
+
+
+def test_all_tasks_have_one_row_per_method_where_they_have_all_seeds(
+    study: Study, tmp_path: Path
+) -> None:
+    results = collect(study, tmp_path)
+    *_, devote, sac = rows_of(study, results)
+    assert [(row.task, row.method) for row in (devote, sac)] == [(ALL, "devote"), (ALL, "sac")]
+    assert (devote.count, devote.seeds, devote.steps) == (10, "0 to 4", 4000)
+    assert devote.mean == pytest.approx((0.82 + 0.52) / 2)
+    # 0.50 to 0.54 and 0.80 to 0.84: the middle six of ten
+    assert devote.iqm == pytest.approx((0.52 + 0.53 + 0.54 + 0.80 + 0.81 + 0.82) / 6)
+    assert devote.iqm_low < devote.iqm < devote.iqm_high
+    one = np.std([0, 0.01, 0.02, 0.03, 0.04], ddof=1) / np.sqrt(5)  # of a task's mean
+    assert devote.standard_error == pytest.approx(one / np.sqrt(2))
+    assert "| all tasks | devote |" in as_markdown([devote])
+    fewer = replace(results, lines=results.lines[:-1])  # a run of SAC is missing
+    assert [row.method for row in rows_of(study, fewer) if row.task == ALL] == ["devote"]
+    returns = [replace(line, metric="eval/mean_reward") for line in results.lines]
+    rows = rows_of(study, replace(results, lines=tuple(returns)))
+    assert ALL not in [row.task for row in rows]  # returns of two tasks have two units
+    alone = replace(study, tasks=study.tasks[:1])
+    assert len(rows_of(alone, collect(alone, tmp_path))) == 2
+
+
+def test_runs_recorded_with_other_settings_are_counted_and_not_shown(
+    study: Study, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    write_report(study, out, "devote compare")
+    sea, maze = study.tasks
+    other = replace(sea, changes=(("size", "7"),))
+    changed = replace(study, tasks=(other, maze), root=tmp_path / "nowhere")
+    for _ in range(2):  # drawn again, it is the same
+        write_report(changed, out, "devote compare")
+        found = collect(changed, out)
+        assert {line.task for line in found.lines} == {"spiral"}
+        assert [line.task for line in found.set_aside] == ["deep_sea_size_6"] * 10
+        assert "deep_sea" not in (out / "table.csv").read_text()
+        assert "deep_sea" not in (out / "runs.csv").read_text()
+        readme = (out / "README.md").read_text()
+        assert "10 of 20 runs are there" in readme
+        assert "10 more (in deep_sea_size_6) were recorded with other settings" in readme
+        assert "devote is above sac" not in readme
+    back = collect(replace(study, root=tmp_path / "nowhere"), out)  # nothing was lost
+    assert (len(back.lines), back.set_aside) == (20, ())
+    # a new run takes the place of the old one
+    pretend(changed.runs()["deep_sea_size_6", "sac", 0], [0.2, 0.9])
+    found = collect(changed, out)
+    assert [line.final for line in found.of("deep_sea_size_6", "sac")] == [0.9]
+    assert len(found.set_aside) == 9
+
+
+def test_runs_recorded_with_another_budget_are_cut_or_left_out(
+    study: Study, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    write_report(study, out, "devote compare")
+    gone = replace(study, root=tmp_path / "nowhere")
+    sea, maze = gone.tasks
+    longer = replace(sea, changes=(*sea.changes, ("steps", "4001")))
+    found = collect(replace(gone, tasks=(longer, maze)), out)
+    assert {line.task for line in found.lines} == {"spiral"}
+    shorter = replace(sea, changes=(*sea.changes, ("steps", "2000")))
+    first, *_ = collect(replace(gone, tasks=(shorter, maze)), out).lines
+    assert (first.steps, first.final, first.seconds) == (2666, 0.3, 1.3)
 
 
 def test_only_as_many_steps_as_asked_for_are_shown(tmp_path: Path) -> None:
@@ -226,7 +372,9 @@ def test_sentences_say_what_the_seeds_allow(
 
 
 def test_recorded_command_is_the_comparison_again() -> None:
-    asked = replace(ASKED, set=("polyak=0.3",), steps=100, out=Path("/x"), runs=Path("/y"))
+    asked = replace(
+        ASKED, set=("polyak=0.3",), steps=100, first_seed=7, out=Path("/x"), runs=Path("/y")
+    )
     import tyro
 
     words = command_of(asked).split()[2:]

@@ -73,6 +73,8 @@ def test_what_the_library_lacks_is_named_and_the_rest_is_run() -> None:
     study = Study("x", "x", SCALES["smoke"], tasks, by_name("sac", "oracle"))
     assert study.missing() == ("task moon", "agent oracle")
     assert {key[:2] for key in study.runs()} == {("deep_sea_20", "sac")}
+    study = Study("x", "x", SCALES["smoke"], tasks, by_name("oracle", "sac", "devote"))
+    assert len(study.runs()) == 4
 
 
 def test_a_misspelt_change_of_a_committed_task_is_refused() -> None:

@@ -1,13 +1,20 @@
 """Identities: the same everywhere for the same settings, other for others."""
 
+import json
 import subprocess
 import sys
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
-from devote.experiments.identity import differences, identity
+import pytest
+
+from devote.core.errors import UserError
+from devote.experiments.identity import defaults, differences, identity
 from devote.experiments.training import TrainingCell
+from devote.loops.train import train
 from devote.presets import PRESETS
+from devote.run import Run
 from devote.saved import run_of
 
 RUN = PRESETS["desk"]("deep_sea", "devote")
@@ -72,3 +79,36 @@ def test_a_longer_run_is_the_same_cell(tmp_path: Path) -> None:
 def test_saved_settings_give_their_run_back() -> None:
     run = replace(RUN, env=replace(RUN.env, size=20), seed=3)
     assert run_of(asdict(run)) == run
+
+
+def test_a_setting_newer_than_the_saved_ones_is_at_its_default_not_at_the_preset_s() -> None:
+    saved: dict[str, Any] = asdict(RUN)
+    default = type(RUN.agent.sac)().critic_width
+    assert RUN.agent.sac.critic_width != default  # or this test says nothing
+    del saved["agent"]["sac"]["critic_width"]
+    found = run_of(saved)
+    assert found.agent.sac.critic_width == default
+    assert identity(found) != identity(RUN)
+    del saved["agent"]["sac"], saved["loop"]
+    assert run_of(saved).agent.sac == type(RUN.agent.sac)()
+    assert run_of(saved).loop == type(RUN.loop)()
+    del saved["steps"]
+    with pytest.raises(UserError, match="expected steps in the saved settings"):
+        run_of(saved)
+
+
+def test_a_cell_begun_before_a_setting_existed_goes_on(tmp_path: Path) -> None:
+    cell = TrainingCell(replace(PRESETS["smoke"]("deep_sea", "sac"), steps=400), tmp_path)
+    name = "env_timeout"
+    assert f"loop.{name}" in defaults(cell.run)
+    before: dict[str, Any] = asdict(cell.run)
+    del before["loop"][name]
+    cell.folder.mkdir(parents=True)
+    (cell.folder / "settings.json").write_text(json.dumps(before))
+
+    def begin(run: Run) -> None:
+        train(replace(run.plan(cell.folder), steps=0), silent=True)
+
+    begin(cell.run)
+    with pytest.raises(UserError, match="env_timeout: saved nothing, asked 5"):
+        begin(replace(cell.run, loop=replace(cell.run.loop, env_timeout=5.0)))

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import TextIO
 import pytest
 from fake import FakeCell
 
+from devote.experiments import runner
 from devote.experiments.record import read_record
 from devote.experiments.runner import available_cores, run_cells
 
@@ -73,19 +75,28 @@ def test_a_worker_does_not_outlive_its_runner(tmp_path: Path) -> None:
     assert not lines(tmp_path / "ends")
 
 
-def test_a_cell_that_another_process_is_at_is_waited_for_and_not_made_again(
-    tmp_path: Path,
+@pytest.mark.parametrize("made", [True, False], ids=["made by the other", "given up"])
+def test_a_cell_that_another_process_is_at_comes_later_and_holds_no_core(
+    made: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(runner, "PAUSE", 0.2)
     (tmp_path / "work").mkdir()
-    with hold(tmp_path / "work" / "fake0.lock", 1):
-        runner = start(tmp_path, 1, 0.0)
-        while not (tmp_path / "work" / "fake0.log").exists():
+    lock, cells = hold(tmp_path / "work" / "fake0.lock", 1), [FakeCell(tmp_path, i) for i in (0, 1)]
+
+    def release() -> None:
+        end = time.monotonic() + 20
+        while not cells[1].record.exists() and time.monotonic() < end:
             time.sleep(0.02)
-        time.sleep(0.3)
-        assert not lines(tmp_path / "starts")
-        FakeCell(tmp_path, 0).result.touch()
-    assert runner.wait(30) == 0
-    assert not lines(tmp_path / "starts")
+        if made:
+            cells[0].result.touch()
+        lock.close()
+
+    other = threading.Thread(target=release)
+    other.start()
+    outcome = run_cells(cells, tmp_path, available_cores()[:1], silent=True)
+    other.join()
+    assert (outcome.finished, outcome.failures) == (2, [])
+    assert lines(tmp_path / "starts") == ([1] if made else [1, 0])
 
 
 def test_finished_cells_are_left_alone_and_others_get_a_record(tmp_path: Path) -> None:

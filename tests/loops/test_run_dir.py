@@ -121,6 +121,16 @@ def test_equal_settings_go_on(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["settings.json"]
 
 
+def test_a_setting_newer_than_the_directory_goes_on_at_its_default_alone(tmp_path: Path) -> None:
+    claim_settings(tmp_path, SETTINGS)
+    newer = SETTINGS | {"new": 1, "sac": SETTINGS["sac"] | {"newer": 2}}
+    claim_settings(tmp_path, newer, defaults=("new", "sac.newer", "agent"))
+    with pytest.raises(UserError, match="got new: saved nothing, asked 1;"):
+        claim_settings(tmp_path, newer, defaults=("sac.newer",))
+    with pytest.raises(UserError, match='agent: saved "devote", asked "sac"'):
+        claim_settings(tmp_path, newer | {"agent": "sac"}, defaults=("new", "sac.newer", "agent"))
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [

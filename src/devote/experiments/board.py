@@ -61,6 +61,11 @@ class Board:
         self._close(cell)
         self._say(f"done     {cell.name} ({in_words(seconds)}); {self.left({})}")
 
+    def found(self, cell: Cell) -> None:
+        """A cell that another process was at is finished."""
+        self._close(cell)
+        self._say(f"done     {cell.name} (by another process); {self.left({})}")
+
     def failed(self, cell: Cell, reason: str, tail: str) -> None:
         """A cell ended without its result."""
         self._close(cell)

@@ -55,11 +55,7 @@ def compare_command(words: list[str]) -> int:
     asked = tyro.cli(Compare, args=words, prog="devote compare")
     study = study_of(asked)
     figure = figure_of(study, output_of(asked))
-    code = make(figure, figure.out, command_of(asked), asked.runs, cores=asked.cores)
-    readme = figure.out / "README.md"
-    if readme.is_file():
-        print("\n".join(line for line in readme.read_text().splitlines() if line.startswith("- ")))
-    return code
+    return make(figure, figure.out, command_of(asked), asked.runs, cores=asked.cores)
 
 
 def figure_command(words: list[str]) -> int:
@@ -121,7 +117,7 @@ def make(
     cells = figure.cells(only)
     if figure.missing:
         print(f"not in the library yet, left out: {', '.join(figure.missing)}")
-    outcome = run_cells(cells, root, available_cores()[:cores])
+    outcome = run_cells(cells, root, _cores(cores))
     if outcome.stopped_by is not None:
         left = sum(not cell.finished() for cell in cells)
         print(f"stopped by {outcome.stopped_by}; {left} left; the same command continues")
@@ -130,9 +126,17 @@ def make(
     return _failures(outcome)
 
 
+def _cores(number: int | None) -> list[int]:
+    if number is not None and number < 1:
+        raise UserError("at least one core", number, "raise --cores")
+    return available_cores()[:number]
+
+
 def _draw(figure: Figure, out: Path, command: str) -> int:
     written = figure.draw(out, command)
     print("".join(f"wrote {path}\n" for path in written) or "nothing is finished yet")
+    for readme in [path for path in written if path.name == "README.md"]:
+        print("".join(f"{x}\n" for x in readme.read_text().splitlines() if x.startswith("- ")))
     return 0
 
 

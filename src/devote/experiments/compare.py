@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated
 
@@ -11,10 +11,14 @@ import tyro
 from devote.cli import task_of
 from devote.core.errors import UserError
 from devote.experiments.changes import parse_change, require_known
+from devote.experiments.identity import digest
 from devote.experiments.study import Method, Scale, Study, Task
 from devote.presets import PRESETS
 from devote.registry import AGENTS, TASKS
 from devote.run import check
+
+UNTOLD = ("envs", "preset", "out", "runs", "cores")
+"""What a folder's name says already, or does not depend on."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +30,9 @@ class Compare:
     agents: tuple[str, ...] = ("devote", "sac")
     """The first one is compared with each of the others."""
     seeds: int = 5
-    """Seeds 0, 1, ... of every agent on every environment."""
+    """Seeds of every agent on every environment."""
+    first_seed: int = 0
+    """The seeds are this one and those after it; by custom those from 100 on are for tuning."""
     preset: str = "desk"
     """Where all settings come from that nothing else says."""
     steps: int | None = None
@@ -36,7 +42,7 @@ class Compare:
     metric: str | None = None
     """A column of the metrics; coverage where there is one, else return, where not given."""
     out: Path | None = None
-    """Directory of figure and table; named after environments and preset where not given."""
+    """Directory of figure and table; named after what is compared where not given."""
     runs: Path = Path("runs")
     """Directory of the runs, which other comparisons and figures share."""
     cores: int | None = None
@@ -47,6 +53,8 @@ def study_of(asked: Compare) -> Study:
     """The study, with every setting checked before anything runs."""
     if asked.seeds < 1:
         raise UserError("at least one seed", asked.seeds, "raise --seeds")
+    if asked.first_seed < 0:
+        raise UserError("a first seed of 0 or more", asked.first_seed, "raise --first-seed")
     require_known([asked.preset], PRESETS, "preset")
     require_known(asked.agents, AGENTS, "agent")
     shared, own = _changes(asked)
@@ -59,25 +67,44 @@ def study_of(asked: Compare) -> Study:
         methods=methods,
         metric=asked.metric,
         root=asked.runs,
+        first_seed=asked.first_seed,
     )
     if study.missing():
         got = ", ".join(study.missing())
         raise UserError(f"tasks that preset {asked.preset} knows", got, "choose another preset")
     for cell in study.runs().values():
         check(cell.run)
+    if asked.metric is not None:
+        _require_metric(study, asked.metric)
     return study
 
 
+def _require_metric(study: Study, metric: str) -> None:
+    """Refuse a metric that not all will log: every method once, and every task once."""
+    first, *others = study.parts().values()
+    for cell in [*first[: len(study.methods)], *(part[0] for part in others)]:
+        require_known([metric], cell.columns(), f"metric of {cell.name}")
+
+
 def output_of(asked: Compare) -> Path:
-    """Where figure and table go."""
+    """Where figure and table go: another folder for every other comparison."""
+    if asked.out is not None:
+        return asked.out
     names = "+".join(_file_name(text) for text in asked.envs)
-    return asked.out or Path("results/compare") / f"{names}-{asked.preset}"
+    chosen = {
+        entry.name: getattr(asked, entry.name)
+        for entry in fields(Compare)
+        if entry.name not in UNTOLD and getattr(asked, entry.name) != entry.default
+    }
+    ending = f"-{digest(chosen)[:6]}" if chosen else ""
+    return Path("results/compare") / f"{names}-{asked.preset}{ending}"
 
 
 def command_of(asked: Compare) -> str:
     """The same comparison as a command, without directories of this machine."""
     words = ["devote", "compare", "--envs", *asked.envs, "--agents", *asked.agents]
     words += ["--seeds", str(asked.seeds), "--preset", asked.preset]
+    words += [] if asked.first_seed == 0 else ["--first-seed", str(asked.first_seed)]
     words += [] if asked.steps is None else ["--steps", str(asked.steps)]
     words += [word for text in asked.set for word in ("--set", text)]
     words += [] if asked.metric is None else ["--metric", asked.metric]

@@ -39,6 +39,12 @@ def differences(
     return changed | gone
 
 
+def defaults(settings: Any) -> frozenset[str]:
+    """Names of the settings at their class's default, which tables from before them lack."""
+    chosen = dict(_leaves(settings, "", True))
+    return frozenset(name for name, _ in _leaves(settings, "", False) if name not in chosen)
+
+
 def _leaves(settings: Any, prefix: str, only_chosen: bool) -> list[tuple[str, Any]]:
     found: list[tuple[str, Any]] = []
     for entry in fields(settings):

@@ -5,10 +5,10 @@ from pathlib import Path
 
 from devote.experiments import results as files
 from devote.experiments.durations import in_words
-from devote.experiments.results import COVERAGE, Results
+from devote.experiments.results import ASIDE, COVERAGE, RUNS, Results
 from devote.experiments.sentences import caveat, sentences
 from devote.experiments.study import Study, Task
-from devote.experiments.table import as_csv, as_markdown, rows_of
+from devote.experiments.table import as_csv, as_markdown, rows_of, span
 from devote.figures.curves import Panel, save_panels
 from devote.loops.durable import atomic_write_text
 from devote.measure.curves import BINS, WINDOW, aggregate
@@ -70,9 +70,9 @@ def _note(study: Study) -> str:
 
 
 def _caption(study: Study) -> str:
-    seeds = sorted({study.scale.seeds if t.seeds is None else t.seeds for t in study.tasks})
-    counts = " or ".join(map(str, seeds))
-    return f"{study.label}, scale {study.scale.name}, preset {study.scale.preset}, {counts} seeds"
+    spans = dict.fromkeys(span(study.seeds(task)) for task in study.tasks)
+    seeds = f"seeds {' or '.join(spans)}"
+    return f"{study.label}, scale {study.scale.name}, preset {study.scale.preset}, {seeds}"
 
 
 def _readme(
@@ -103,11 +103,11 @@ def _state(study: Study, results: Results) -> str:
     words = [f"{len(results.lines)} of {asked} runs are there."]
     if results.elsewhere:
         words.append(f"{results.elsewhere} are not on this disk and are kept as recorded.")
-    if results.outdated:
-        tasks = ", ".join(dict.fromkeys(task for task, _, _ in sorted(results.outdated)))
+    if results.set_aside:
+        tasks = ", ".join(dict.fromkeys(line.task for line in results.set_aside))
         words.append(
-            f"Of these, {len(results.outdated)} (in {tasks}) were made with settings that the "
-            "preset had before; their commands are in runs.csv."
+            f"{len(results.set_aside)} more (in {tasks}) were recorded with other settings or "
+            f"fewer steps; they are in no number, curve or sentence here, but in {ASIDE}/{RUNS}."
         )
     if study.missing():
         words.append(f"Not in the library yet: {', '.join(study.missing())}.")

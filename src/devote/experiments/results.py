@@ -3,7 +3,7 @@
 import csv
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from devote.measure.curves import Observations
 
 Key = tuple[str, str, int]
 """Task, method and seed."""
-RUNS = "runs.csv"
+RUNS, ASIDE = "runs.csv", "set_aside"
 COVERAGE, RETURN = "explore/coverage", "rollout/ep_rew_mean"
 KEPT = (COVERAGE, "explore/coverage_reachable", RETURN, "eval/mean_reward")
 """Metrics that go into the files of curves, where a task has them."""
@@ -46,15 +46,15 @@ class RunLine:
 
 @dataclass(frozen=True)
 class Results:
-    """All runs of a study that are known, and their curves."""
+    """All runs that a study asks for and that are known, and their curves."""
 
     lines: tuple[RunLine, ...]
     curves: Mapping[Key, Mapping[str, np.ndarray]]
-    """(task, method, seed) to columns, `step` among them."""
+    """(task, method, seed) to columns, `step` among them; also of what is set aside."""
     elsewhere: int = 0
     """Runs taken from the study's files, because they are not on this disk."""
-    outdated: frozenset[Key] = frozenset()
-    """Those among them that were made with other settings than the study's present ones."""
+    set_aside: tuple[RunLine, ...] = ()
+    """Recorded with other settings, fewer steps or without the metric: kept, but not shown."""
 
     def of(self, task: str, method: str) -> list[RunLine]:
         """The seeds of one method on one task."""
@@ -68,29 +68,39 @@ class Results:
 
 def collect(study: Study, out: Path) -> Results:
     """Finished runs on this disk, and what earlier files of the study say of the others."""
-    lines, curves = _earlier(study, out)
-    elsewhere = set(curves)
+    lines: dict[Key, RunLine] = {}
+    curves: dict[Key, Any] = {}
+    aside: dict[Key, RunLine] = {}
+    recorded, columns = _recorded(study, out)
     runs = study.runs()
+    for key, line in recorded.items():
+        found = _cut(study, runs[key], line, columns[key]) if key in runs else None
+        (aside if found is None else lines)[key], curves[key] = found or (line, columns[key])
+    elsewhere = set(lines)
     for key, cell in runs.items():
         if cell.finished():
             lines[key], curves[key] = _read(study, key, cell)
             elsewhere.discard(key)
-    tasks, methods = [task.name for task in study.tasks], study.names()
-    keys = sorted(lines, key=lambda k: (tasks.index(k[0]), methods.index(k[1]), k[2]))
-    outdated = {k for k in elsewhere if k in runs and lines[k].identity != runs[k].identity}
-    return Results(tuple(lines[k] for k in keys), curves, len(elsewhere), frozenset(outdated))
+            aside.pop(key, None)
+    return Results(_ordered(study, lines), curves, len(elsewhere), _ordered(study, aside))
 
 
 def write(results: Results, out: Path) -> list[Path]:
-    """One line per run, and the curves of every task."""
+    """One line per run, and the curves of every task; what is set aside in a folder of its own."""
+    if results.set_aside or (out / ASIDE).is_dir():
+        _write(results.set_aside, results.curves, out / ASIDE)
+    return _write(results.lines, results.curves, out)
+
+
+def _write(lines: Sequence[RunLine], curves: Mapping[Key, Any], out: Path) -> list[Path]:
     out.mkdir(parents=True, exist_ok=True)
     paths = [out / RUNS]
-    atomic_write_text(paths[0], _text([asdict(line) for line in results.lines]))
-    for task in dict.fromkeys(line.task for line in results.lines):
+    atomic_write_text(paths[0], _text([asdict(line) for line in lines]))
+    for task in dict.fromkeys(line.task for line in lines):
         rows: list[dict[str, Any]] = []
-        for line in results.lines:
+        for line in lines:
             if line.task == task:
-                columns = results.curves[line.task, line.method, line.seed]
+                columns = curves[line.task, line.method, line.seed]
                 for values in zip(*columns.values(), strict=True):
                     cells = map(_number, values)
                     row = dict(zip(columns, cells, strict=True))
@@ -98,6 +108,12 @@ def write(results: Results, out: Path) -> list[Path]:
         paths.append(out / f"{task}.csv")
         atomic_write_text(paths[-1], _text(rows))
     return paths
+
+
+def _ordered(study: Study, lines: Mapping[Key, RunLine]) -> tuple[RunLine, ...]:
+    tasks, methods = [task.name for task in study.tasks], study.names()
+    keys = sorted(lines, key=lambda k: (tasks.index(k[0]), methods.index(k[1]), k[2]))
+    return tuple(lines[key] for key in keys)
 
 
 def final_value(metric: str, steps: np.ndarray, values: np.ndarray) -> float:
@@ -137,6 +153,30 @@ def _read(study: Study, key: Key, cell: TrainingCell) -> tuple[RunLine, dict[str
         command=record["command"],
     )
     return line, columns
+
+
+def _cut(
+    study: Study, cell: TrainingCell, line: RunLine, columns: Mapping[str, np.ndarray]
+) -> tuple[RunLine, dict[str, np.ndarray]] | None:
+    """A recorded run up to the steps that the study asks for; None where it is another run."""
+    reached = np.flatnonzero(columns["step"] >= cell.run.steps)
+    known = study.metric is None or study.metric in columns
+    if line.identity != cell.identity or not len(reached) or not known:
+        return None
+    mine = {name: column[: int(reached[0]) + 1] for name, column in columns.items()}
+    metric, steps = metric_of(study, mine), int(mine["step"][-1])
+    if (metric, steps) == (line.metric, line.steps):
+        return line, mine  # as recorded, for the files of curves have fewer digits
+    final = round(final_value(metric, mine["step"], mine[metric]), 6)
+    seconds = round(line.seconds * steps / line.steps, 1)
+    return replace(line, metric=metric, steps=steps, final=final, seconds=seconds), mine
+
+
+def _recorded(study: Study, out: Path) -> tuple[dict[Key, RunLine], dict[Key, Any]]:
+    """Runs that the study's files hold and that the study still asks for."""
+    lines, curves = _earlier(study, out / ASIDE)
+    newer = _earlier(study, out)
+    return lines | newer[0], curves | newer[1]
 
 
 def _earlier(study: Study, out: Path) -> tuple[dict[Key, RunLine], dict[Key, Any]]:

@@ -14,11 +14,12 @@ from pathlib import Path
 from devote.experiments.board import Board
 from devote.experiments.cell import Cell
 from devote.experiments.durations import Durations
-from devote.experiments.worker import log_path, work
+from devote.experiments.worker import BUSY, log_path, work
 from devote.loops.signals import StopRequest
 
 TAIL = 15  # lines of a failed cell's output
 GLANCE = 0.5  # seconds between two looks at the signals
+PAUSE = 10.0  # seconds before a cell that another process is at is tried again
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,7 @@ class _Sitting:
         self.free = cores
         self.waiting: list[Cell] = []
         self.running: list[_Running] = []
+        self.later: dict[str, float] = {}  # cells that another process is at, and when to try
         self.outcome = Outcome()
         self.lost: set[str] = set()
 
@@ -97,11 +99,14 @@ class _Sitting:
         """Start cells while cores are free; whether there is anything to wait for."""
         while self.free and (cell := self._next()) is not None:
             self._start(cell, self.free.pop(0))
-        return bool(self.running)
+        return bool(self.running or self.later)
 
     def glance(self) -> None:
         """Wait a moment, then see who has ended."""
-        wait([runner.process.sentinel for runner in self.running], timeout=GLANCE)
+        if self.running:
+            wait([runner.process.sentinel for runner in self.running], timeout=GLANCE)
+        else:
+            time.sleep(GLANCE)
         for runner in [r for r in self.running if r.process.exitcode is not None]:
             self.running.remove(runner)
             self.free.append(runner.core)
@@ -121,7 +126,11 @@ class _Sitting:
     def _next(self) -> Cell | None:
         for cell in list(self.waiting):
             blocked = [need for need in cell.needs if need.identity in self.lost]
-            if blocked:
+            if cell.identity in self.later and cell.finished():
+                self._found(cell)
+            elif self.later.get(cell.identity, 0.0) > time.monotonic():
+                continue
+            elif blocked:
                 self.waiting.remove(cell)
                 self._fail(cell, f"not started: it needs {blocked[0].name}, which failed", "")
             elif all(need.finished() for need in cell.needs):
@@ -129,7 +138,14 @@ class _Sitting:
                 return cell
         return None
 
+    def _found(self, cell: Cell) -> None:
+        self.waiting.remove(cell)
+        del self.later[cell.identity]
+        self.outcome.finished += 1
+        self.board.found(cell)
+
     def _start(self, cell: Cell, core: int) -> None:
+        self.later.pop(cell.identity, None)
         # Not forked: a forked copy of a process that uses JAX can lock up.
         process = get_context("spawn").Process(
             target=work, args=(cell, self.workplace, core), name=cell.name
@@ -140,6 +156,10 @@ class _Sitting:
 
     def _judge(self, runner: _Running) -> None:
         code = runner.process.exitcode
+        if code == BUSY:
+            self.later[runner.cell.identity] = time.monotonic() + PAUSE
+            self.waiting.append(runner.cell)
+            return
         if code == 0 and runner.cell.finished():
             self._count(runner)
             return

@@ -1,5 +1,6 @@
 """Agents compared on tasks at a scale: the runs that follow, each method with the same budget."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -42,6 +43,8 @@ class Task:
     """Budgets by scale, where they are not the preset's."""
     seeds: int | None = None
     """Fewer seeds than the scale's, where a run is long."""
+    first_seed: int | None = None
+    """The first of its seeds, where not the study's: settings tuned on some seeds need others."""
     title: str = ""
     """What figures call it, where not the name."""
 
@@ -72,6 +75,7 @@ class Study:
     metric: str | None = None
     """A column of the metrics; coverage where the task has it, else return, when not given."""
     root: Path = Path("runs")
+    first_seed: int = 0
 
     def missing(self) -> tuple[str, ...]:
         """Tasks and agents that the library does not have, or not at this scale."""
@@ -85,7 +89,8 @@ class Study:
 
     def seeds(self, task: Task) -> range:
         """Seeds of a task; seeds from 100 on are for tuning."""
-        return range(self.scale.seeds if task.seeds is None else task.seeds)
+        first = self.first_seed if task.first_seed is None else task.first_seed
+        return range(first, first + (self.scale.seeds if task.seeds is None else task.seeds))
 
     def run(self, task: Task, method: Method, seed: int) -> Run:
         """One run of the study."""
@@ -121,6 +126,8 @@ class Study:
         presets = [self.scale.run(task.env, method.agent) for method in methods]
         known = dict.fromkeys(name for run in presets for name in settable(run))
         require_known([name for name, _ in task.changes], known)
+        for name, _ in task.changes:
+            _require_alike(name, {m.name: run for m, run in zip(methods, presets, strict=True)})
 
     def _has_task(self, env: str) -> bool:
         if env not in TASKS:
@@ -130,6 +137,19 @@ class Study:
         except KeyError:  # not every preset knows every task
             return False
         return True
+
+
+def _require_alike(name: str, presets: Mapping[str, Run]) -> None:
+    """Refuse one value for all where a method is what it is by having another one."""
+    values = {method: flat(run)[name] for method, run in presets.items() if name in flat(run)}
+    first, *others = values
+    for method in others:
+        if values[method] != values[first]:
+            raise UserError(
+                f"a setting that is the same for {first} and {method} before a change for all",
+                f"{name}, which is {values[first]} for {first} and {values[method]} for {method}",
+                f"set it for one agent: {first}.{name}=...",
+            )
 
 
 def _require_own(agent: str, name: str, run: Run) -> None:

@@ -7,16 +7,17 @@ from dataclasses import asdict, dataclass, fields
 
 import numpy as np
 
-from devote.experiments.results import Results
+from devote.experiments.results import COVERAGE, Results, RunLine
 from devote.experiments.study import Study
 from devote.measure.statistics import iqm, stratified_bootstrap
 
 LEVEL = 0.95
+ALL = "all tasks"
 
 
 @dataclass(frozen=True)
 class Row:
-    """A method on a task."""
+    """A method on a task, or on all."""
 
     task: str
     method: str
@@ -30,7 +31,8 @@ class Row:
     highest: float
     seeds: str
     count: int
-    steps: int
+    steps: int | None
+    """None where tasks differ."""
     preset: str
     scale: str
     seconds: float
@@ -38,36 +40,56 @@ class Row:
 
 
 def rows_of(study: Study, results: Results) -> list[Row]:
-    """One row per task and method with at least one finished run."""
+    """One row per task and method with a finished run; then one per method over all tasks."""
     rows = []
     for task in study.tasks:
         for method in study.names():
             lines = results.of(task.name, method)
             if lines:
-                final = np.array([line.final for line in lines])
-                middle = stratified_bootstrap(final[:, None], statistic=iqm, level=LEVEL)
-                error = final.std(ddof=1) / np.sqrt(len(final)) if len(final) > 1 else np.nan
-                rows.append(
-                    Row(
-                        task=task.name,
-                        method=method,
-                        metric=lines[0].metric,
-                        mean=float(final.mean()),
-                        standard_error=float(error),
-                        iqm=middle.value,
-                        iqm_low=middle.low,
-                        iqm_high=middle.high,
-                        lowest=float(final.min()),
-                        highest=float(final.max()),
-                        seeds=_span([line.seed for line in lines]),
-                        count=len(lines),
-                        steps=lines[0].steps,
-                        preset=lines[0].preset,
-                        scale=study.scale.name,
-                        seconds=float(np.median([line.seconds for line in lines])),
-                    )
-                )
+                rows.append(_row(study, task.name, [lines]))
+    if len(study.tasks) > 1:
+        for method in study.names():
+            parts = [results.of(task.name, method) for task in study.tasks]
+            if _comparable(study, parts):
+                rows.append(_row(study, ALL, parts))
     return rows
+
+
+def _comparable(study: Study, parts: Sequence[Sequence[RunLine]]) -> bool:
+    """Whether one number makes sense: all seeds of all tasks, as many each, of one share."""
+    asked = [len(study.seeds(task)) for task in study.tasks]
+    if [len(lines) for lines in parts] != asked or len(set(asked)) > 1:
+        return False
+    metrics = {line.metric for lines in parts for line in lines}
+    return len(metrics) == 1 and metrics.pop().startswith(COVERAGE)
+
+
+def _row(study: Study, task: str, parts: Sequence[Sequence[RunLine]]) -> Row:
+    """Statistics of a method's runs, by task as many each."""
+    lines = [line for part in parts for line in part]
+    final = np.array([[line.final for line in part] for part in parts]).T  # (run, task)
+    runs, tasks = final.shape
+    middle = stratified_bootstrap(final, statistic=iqm, level=LEVEL)
+    error = np.sqrt(final.var(axis=0, ddof=1).sum() / runs) / tasks if runs > 1 else np.nan
+    steps = {line.steps for line in lines}
+    return Row(
+        task=task,
+        method=lines[0].method,
+        metric=lines[0].metric,
+        mean=float(final.mean()),
+        standard_error=float(error),
+        iqm=middle.value,
+        iqm_low=middle.low,
+        iqm_high=middle.high,
+        lowest=float(final.min()),
+        highest=float(final.max()),
+        seeds=" or ".join(dict.fromkeys(span([line.seed for line in part]) for part in parts)),
+        count=len(lines),
+        steps=steps.pop() if len(steps) == 1 else None,
+        preset=lines[0].preset,
+        scale=study.scale.name,
+        seconds=float(np.median([line.seconds for line in lines])),
+    )
 
 
 def as_csv(rows: Sequence[Row]) -> str:
@@ -92,15 +114,17 @@ def as_markdown(rows: Sequence[Row]) -> str:
         interval = (
             "no interval" if np.isnan(row.iqm_low) else f"[{row.iqm_low:.3f}, {row.iqm_high:.3f}]"
         )
+        steps = "by task" if row.steps is None else f"{row.steps:,}"
         lines.append(
             f"| {row.task} | {row.method} | {row.metric} | {row.mean:.3f}{spread} | {row.iqm:.3f} "
-            f"{interval} | {row.lowest:.3f} | {row.highest:.3f} | {row.seeds} | {row.steps:,} | "
+            f"{interval} | {row.lowest:.3f} | {row.highest:.3f} | {row.seeds} | {steps} | "
             f"{row.preset} | {row.seconds:.0f} s |"
         )
     return "\n".join(lines) + "\n"
 
 
-def _span(seeds: Sequence[int]) -> str:
+def span(seeds: Sequence[int]) -> str:
+    """Which seeds: `0 to 4`, or one by one where some between are missing."""
     ordered = sorted(seeds)
     if len(ordered) > 2 and ordered == list(range(ordered[0], ordered[-1] + 1)):
         return f"{ordered[0]} to {ordered[-1]}"

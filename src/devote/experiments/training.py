@@ -1,6 +1,7 @@
 """A training run as a cell."""
 
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -106,6 +107,16 @@ class TrainingCell:
         reached = np.flatnonzero(table["step"] >= self.run.steps)
         end = int(reached[0]) + 1 if len(reached) else len(table["step"])
         return {name: column[:end] for name, column in table.items()}
+
+    def columns(self) -> tuple[str, ...]:
+        """What the run logs, or will log; nothing is run for that."""
+        from devote.loops.train import columns_of
+
+        logged = self.metrics()
+        if logged:
+            return tuple(logged)
+        with closing(self.run.program()) as program:
+            return columns_of(program, program.shape())
 
     def describe(self) -> Mapping[str, Any]:
         """Enough to do it again."""

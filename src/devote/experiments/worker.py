@@ -7,8 +7,6 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from multiprocessing.connection import wait
 from pathlib import Path
 
@@ -16,21 +14,33 @@ from devote.core.errors import UserError
 from devote.experiments.cell import Cell
 from devote.experiments.record import write_record
 
+BUSY = os.EX_TEMPFAIL
+"""How a worker ends that finds another process at its cell."""
+
 
 def work(cell: Cell, workplace: Path, core: int | None) -> None:
     """Make one cell, unless somebody has made it meanwhile; leaves by `sys.exit`."""
     os.setpgid(0, 0)  # Ctrl-C goes to the runner alone, which passes it on once
-    _log_to(log_path(workplace, cell))
     _stop_with_runner()
     if core is not None and sys.platform == "linux":
         os.sched_setaffinity(0, {core})  # before a compiler counts the cores
+    workplace.mkdir(parents=True, exist_ok=True)
+    with open(workplace / f"{cell.identity}.lock", "a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:  # another runner's worker, or one whose runner was killed
+            sys.exit(BUSY)
+        _log_to(log_path(workplace, cell))  # after the lock: the log is the other's until then
+        _make(cell)
+
+
+def _make(cell: Cell) -> None:
+    if cell.finished():
+        return
+    started = time.perf_counter()
     try:
-        with _alone(workplace / f"{cell.identity}.lock"):
-            if cell.finished():
-                return
-            started = time.perf_counter()
-            if cell.make():
-                write_record(cell, time.perf_counter() - started)
+        if cell.make():
+            write_record(cell, time.perf_counter() - started)
     except UserError as error:
         print(f"devote: {error}", file=sys.stderr)
         sys.exit(2)
@@ -42,7 +52,6 @@ def log_path(workplace: Path, cell: Cell) -> Path:
 
 
 def _log_to(path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
     log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND)
     os.dup2(log, sys.stdout.fileno())
     os.dup2(log, sys.stderr.fileno())
@@ -60,11 +69,3 @@ def _stop_with_runner() -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
     threading.Thread(target=watch, daemon=True).start()
-
-
-@contextmanager
-def _alone(path: Path) -> Iterator[None]:
-    """Wait until no other process, perhaps of a runner that was killed, is at the same cell."""
-    with open(path, "a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from devote.figures.style import NAMES, Axes, colour_of, plt, wrapped
+from devote.figures.style import NAMES, Axes, colours_of, plt, wrapped
 from devote.measure.curves import Curve
 
 COLUMNS = 5  # panels in a row
@@ -38,8 +38,10 @@ def save_panels(path: Path, title: str, note: str, panels: Sequence[Panel]) -> P
         squeeze=False,
     )
     places = list(grid.flat)
+    # also of methods that have no curve yet, so that colours stay when these come
+    colours = colours_of(name for panel in panels for name in (*panel.curves, *panel.unfinished))
     for axes, panel in zip(places, panels, strict=False):
-        draw_panel(axes, panel)
+        draw_panel(axes, panel, colours)
     for axes in places[len(panels) :]:
         axes.axis("off")
     for place, panel in enumerate(panels):
@@ -65,11 +67,11 @@ def save_panels(path: Path, title: str, note: str, panels: Sequence[Panel]) -> P
     return path
 
 
-def draw_panel(axes: Axes, panel: Panel) -> None:
+def draw_panel(axes: Axes, panel: Panel, colours: Mapping[str, str]) -> None:
     """The curves of one task."""
     scale, unit = _unit(panel.curves)
     for method, curve in panel.curves.items():
-        colour, steps = colour_of(method), curve.steps / scale
+        colour, steps = colours[method], curve.steps / scale
         # the method of the paper on top of the others
         front = 3 if method == "devote" else 2
         axes.plot(

@@ -1,5 +1,7 @@
 """One look for all figures."""
 
+from collections.abc import Iterable
+from itertools import cycle
 from textwrap import fill
 
 import matplotlib
@@ -50,12 +52,11 @@ plt.rcParams.update(
 )
 
 
-def colour_of(agent: str) -> str:
-    """The agent's colour; for one without, always the same other one."""
-    if agent in COLOURS:
-        return COLOURS[agent]
-    spare = matplotlib.colormaps["tab10"]
-    return matplotlib.colors.to_hex(spare(sum(agent.encode()) % spare.N))
+def colours_of(methods: Iterable[str]) -> dict[str, str]:
+    """The agents' own colours, and for methods without one others, in the order of their names."""
+    spare = [matplotlib.colors.to_hex(colour) for colour in matplotlib.colormaps["tab10"].colors]
+    nameless = sorted(set(methods) - COLOURS.keys())
+    return COLOURS | dict(zip(nameless, cycle(spare), strict=False))
 
 
 def wrapped(figure: Figure, text: str) -> str:
@@ -69,4 +70,4 @@ def add_note(figure: Figure, text: str) -> None:
     figure.supxlabel(wrapped(figure, text), fontsize=7, color="0.4")
 
 
-__all__ = ["COLOURS", "NAMES", "Axes", "Figure", "add_note", "colour_of", "plt", "wrapped"]
+__all__ = ["COLOURS", "NAMES", "Axes", "Figure", "add_note", "colours_of", "plt", "wrapped"]

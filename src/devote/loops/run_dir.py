@@ -48,11 +48,17 @@ class RunDirectory:
             self._lock = None
 
 
-def claim_settings(directory: Path, settings: dict[str, Any], ignore: Collection[str] = ()) -> None:
+def claim_settings(
+    directory: Path,
+    settings: dict[str, Any],
+    ignore: Collection[str] = (),
+    defaults: Collection[str] = (),
+) -> None:
     """Write `settings.json`, or compare with the one that is there and refuse any difference.
 
     `ignore` names fields that may change between two starts of one run, such as `steps`; the
-    name of a nested table ignores all of it.
+    name of a nested table ignores all of it. `defaults` names fields that may be missing in the
+    file: a default is what was done before there was a setting.
     """
     text = json.dumps(settings, indent=2) + "\n"
     if not (directory / SETTINGS).exists():
@@ -66,7 +72,15 @@ def require_settings(
 ) -> None:
     """Refuse any difference from the `settings.json` that is there."""
     path = directory / SETTINGS
+<<<<<<< HEAD
     saved, asked = dict(_fields(_load(path))), dict(_fields(json.loads(json.dumps(settings))))
+=======
+    if not path.exists():
+        atomic_write_text(path, text)
+        return
+    saved, asked = dict(_fields(_load(path))), dict(_fields(json.loads(text)))
+    saved = {name: asked[name] for name in defaults if name in asked} | saved
+>>>>>>> 1d245a1aabadafdeb82874753d9ea7806b53cf38
     differences = [
         f"{name}: saved {_show(saved, name)}, asked {_show(asked, name)}"
         for name in saved | asked

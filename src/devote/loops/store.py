@@ -1,5 +1,6 @@
 """Where a run keeps its checkpoints and metrics: a directory, or nowhere."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -43,11 +44,16 @@ class Store(Protocol):
 
 
 class DirectoryStore:
-    """A directory that the caller owns; `settings` identify the run."""
+    """A directory that the caller owns; `settings` identify the run.
 
-    def __init__(self, directory: Path, settings: dict[str, Any]) -> None:
+    Those that `defaults` names are at their default and may be newer than the directory.
+    """
+
+    def __init__(
+        self, directory: Path, settings: dict[str, Any], defaults: Collection[str] = ()
+    ) -> None:
         self.directory = directory
-        self.settings = settings
+        self.settings, self.defaults = settings, defaults
         self.log: MetricsLog
 
     def __str__(self) -> str:
@@ -55,7 +61,11 @@ class DirectoryStore:
 
     def open(self, shape: RunState, columns: tuple[str, ...]) -> Restored | None:
         """The newest checkpoint; metrics after it are dropped."""
+<<<<<<< HEAD
         claim_settings(self.directory, self.settings, MAY_CHANGE)
+=======
+        claim_settings(self.directory, self.settings, ("steps",), self.defaults)
+>>>>>>> 1d245a1aabadafdeb82874753d9ea7806b53cf38
         found = checkpoint.restore(self.directory / CHECKPOINTS, shape)
         self.log = MetricsLog(self.directory / METRICS, columns)
         if found is None:

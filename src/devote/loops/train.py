@@ -31,12 +31,13 @@ class DivergedError(RuntimeError):
 
 @dataclass(frozen=True)
 class Plan:
-    """What to run and where; `settings` identifies the run."""
+    """What to run and where; `settings` identifies the run, `defaults` names those at default."""
 
     program: Program
     steps: int
     directory: Path
     settings: dict[str, Any]
+    defaults: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -55,13 +56,23 @@ def train(plan: Plan, silent: bool = False) -> Result:
     program = plan.program
     reporter = Reporter(plan.steps, silent)
     with closing(program), RunDirectory(plan.directory), StopRequest() as stop:
-        training = Training(program, reporter, DirectoryStore(plan.directory, plan.settings))
+        store = DirectoryStore(plan.directory, plan.settings, plan.defaults)
+        training = Training(program, reporter, store)
         training.begin()
         with reporter.running(training.step):
             while training.step < plan.steps and not stop.requested:
                 training.advance()
         training.end()
         return Result(program, training.state, training.step, stop.signal_name)
+
+
+def columns_of(program: Program, shape: RunState) -> tuple[str, ...]:
+    """What a run logs."""
+    grid = program.spec.grid
+    covered = [] if grid is None else list(coverage(np.zeros(grid.size), grid))
+    ordered = ["step", "seed", *covered, *program.metric_names(shape)]
+    counters = ["train/n_updates", "time/fps", "time/time_elapsed", "time/total_timesteps"]
+    return tuple(ordered + counters)
 
 
 class Training:
@@ -84,7 +95,7 @@ class Training:
         """Restore the newest checkpoint, or start, with the agent that was learned elsewhere."""
         shape = self.program.shape()
         require_memory(tree_bytes(shape), tree_bytes(shape.replay))
-        restored = self.store.open(shape, self._columns(shape))
+        restored = self.store.open(shape, columns_of(self.program, shape))
         if restored is not None:
             self.saved_step, self.elapsed = restored.step, restored.seconds
             self.state, environments = self.program.resume(restored.state)
@@ -155,13 +166,6 @@ class Training:
 
     def _seconds(self) -> float:
         return self.elapsed + time.perf_counter() - self.started
-
-    def _columns(self, shape: RunState) -> tuple[str, ...]:
-        grid = self.program.spec.grid
-        covered = [] if grid is None else list(coverage(np.zeros(grid.size), grid))
-        ordered = ["step", "seed", *covered, *self.program.metric_names(shape)]
-        counters = ["train/n_updates", "time/fps", "time/time_elapsed", "time/total_timesteps"]
-        return tuple(ordered + counters)
 
     def _rows(self, metrics: Metrics, rate: float) -> list[Row]:
         grid = self.program.spec.grid

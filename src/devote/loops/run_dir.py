@@ -64,23 +64,19 @@ def claim_settings(
     if not (directory / SETTINGS).exists():
         atomic_write_text(directory / SETTINGS, text)
     else:
-        require_settings(directory, settings, ignore)
+        require_settings(directory, settings, ignore, defaults)
 
 
 def require_settings(
-    directory: Path, settings: dict[str, Any], ignore: Collection[str] = ()
+    directory: Path,
+    settings: dict[str, Any],
+    ignore: Collection[str] = (),
+    defaults: Collection[str] = (),
 ) -> None:
     """Refuse any difference from the `settings.json` that is there."""
     path = directory / SETTINGS
-<<<<<<< HEAD
     saved, asked = dict(_fields(_load(path))), dict(_fields(json.loads(json.dumps(settings))))
-=======
-    if not path.exists():
-        atomic_write_text(path, text)
-        return
-    saved, asked = dict(_fields(_load(path))), dict(_fields(json.loads(text)))
     saved = {name: asked[name] for name in defaults if name in asked} | saved
->>>>>>> 1d245a1aabadafdeb82874753d9ea7806b53cf38
     differences = [
         f"{name}: saved {_show(saved, name)}, asked {_show(asked, name)}"
         for name in saved | asked

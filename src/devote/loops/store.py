@@ -61,11 +61,7 @@ class DirectoryStore:
 
     def open(self, shape: RunState, columns: tuple[str, ...]) -> Restored | None:
         """The newest checkpoint; metrics after it are dropped."""
-<<<<<<< HEAD
-        claim_settings(self.directory, self.settings, MAY_CHANGE)
-=======
-        claim_settings(self.directory, self.settings, ("steps",), self.defaults)
->>>>>>> 1d245a1aabadafdeb82874753d9ea7806b53cf38
+        claim_settings(self.directory, self.settings, MAY_CHANGE, self.defaults)
         found = checkpoint.restore(self.directory / CHECKPOINTS, shape)
         self.log = MetricsLog(self.directory / METRICS, columns)
         if found is None:

@@ -54,7 +54,8 @@ plt.rcParams.update(
 
 def colours_of(methods: Iterable[str]) -> dict[str, str]:
     """The agents' own colours, and for methods without one others, in the order of their names."""
-    spare = [matplotlib.colors.to_hex(colour) for colour in matplotlib.colormaps["tab10"].colors]
+    table = matplotlib.colormaps["tab10"]
+    spare = [matplotlib.colors.to_hex(table(i)) for i in range(table.N)]
     nameless = sorted(set(methods) - COLOURS.keys())
     return COLOURS | dict(zip(nameless, cycle(spare), strict=False))
 

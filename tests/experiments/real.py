@@ -1,0 +1,22 @@
+"""One real training as a cell, and a runner of it that can be killed."""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from devote.experiments.runner import available_cores, run_cells
+from devote.experiments.training import TrainingCell
+from devote.presets import PRESETS
+
+STEPS = 8_000  # ten checkpoints
+
+
+def cell(root: Path) -> TrainingCell:
+    return TrainingCell(replace(PRESETS["smoke"]("deep_sea", "sac"), steps=STEPS), root)
+
+
+if __name__ == "__main__":
+    folder = Path(sys.argv[1])
+    outcome = run_cells([cell(folder)], folder, available_cores()[:1], silent=True)
+    print(outcome)
+    sys.exit(0 if outcome.finished == 1 else 1)

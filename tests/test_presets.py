@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 
 from devote.agents.sac import SacSettings
+from devote.epistemic.novelty import residual
 from devote.loops.settings import LoopSettings
 from devote.presets import PRESETS
 from devote.registry import AGENTS
+from tiny import SPECS, fresh, shaken, some_batch
 
 
 @pytest.mark.parametrize("preset", ["paper", "authors"])
@@ -80,6 +82,36 @@ def test_ablations_change_what_they_are_named_for_and_nothing_else() -> None:
     for name, expected in changes.items():
         found = PRESETS["desk"]("spiral", name).difference(whole)
         assert set(found) == expected | {"agent_name"}, name
+
+
+BONUSES = {
+    "devote-no-tud": lambda rb, local: (rb + abs(local)).mean(0),
+    "devote-no-tud-opt": lambda rb, local: (rb + abs(local)).mean(0),
+    "devote-no-tud-ucb": lambda rb, local: (rb + local).std(0),
+    "devote-no-tud-opt-ucb": lambda rb, local: rb.std(0),
+    "devote": lambda rb, local: rb.mean(0),
+}
+
+
+@pytest.mark.parametrize("name", BONUSES)
+def test_ablations_of_the_authors_preset_read_the_authors_bonus(name: str) -> None:
+    settings = PRESETS["authors"]("spiral", name).agent
+    sac = replace(settings.sac, critic_width=8, actor_width=8)
+    small = replace(settings, sac=sac, num_features=8, num_indices=3)
+    agent, batch = (
+        AGENTS[name].build(small, SPECS["continuous"]),
+        some_batch(0, SPECS["continuous"]),
+    )
+    state = shaken(1, fresh(agent))
+    rb, local = (
+        np.asarray(part)
+        for part in (
+            state.novelty_value.net(batch.obs, batch.action),
+            residual(state.corrector.net, state.prior, batch.obs, batch.action),
+        )
+    )
+    found = agent.bonus(state, batch.obs, batch.action)
+    np.testing.assert_allclose(found, BONUSES[name](rb, local), rtol=1e-4, atol=1e-4)
 
 
 def test_priors_steer_thompsons_actors_except_in_the_authors_code() -> None:

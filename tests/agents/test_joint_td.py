@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import pytest
 
 from devote.agents.joint_td import joint_td_loss
+from devote.core.trees import interpolate
 from devote.epistemic.novelty import residual
 from tiny import SPECS, assert_close, changed_leaves, fresh, registered, shaken, some_batch
 
@@ -52,3 +53,17 @@ def test_update_changes_all_that_learns_and_never_the_prior() -> None:
     after, _ = jax.jit(agent.update)(state, some_batch(2, agent.spec), jax.random.key(0))
     parts = {name.split(".")[1].split("[")[0] for name in changed_leaves(state, after)}
     assert parts == set(state._fields) - {"prior", "resets"}
+
+
+def test_targets_of_all_parts_follow_at_one_rate() -> None:
+    agent = registered("devote-no-tud", "continuous", corrector_polyak=0.9)
+    state = shaken(1, fresh(agent))
+    after, _ = jax.jit(agent.update)(state, some_batch(2, agent.spec), jax.random.key(0))
+    followed = (
+        (state.task.task_value_target, after.task.task_value, after.task.task_value_target),
+        (state.novelty_value_target, after.novelty_value, after.novelty_value_target),
+        (state.corrector_target, after.corrector, after.corrector_target),
+    )
+    for before, learner, target in followed:
+        wanted = interpolate(before, learner.net, agent.settings.sac.polyak)
+        assert_close(target, wanted, rtol=1e-5, atol=1e-6)

@@ -14,6 +14,7 @@ from devote.agents.world_model import WorldModelSettings, in_time, world_model_l
 from devote.core import Vector
 from devote.core.errors import UserError
 from devote.core.learning import Optimiser
+from devote.core.trees import interpolate
 from devote.epistemic.disagreement import (
     Guess,
     Guesser,
@@ -91,6 +92,30 @@ def test_weight_falls_where_the_actor_finds_more_than_its_slow_copy() -> None:
     for surplus in (-1.0, 0.0, 0.5):
         wanted = surplus + 2 * 0.1 * 2.0**2
         np.testing.assert_allclose(slope(log_weight, surplus), wanted, rtol=1e-5)
+
+
+def test_weight_rises_while_the_actor_finds_less_disagreement_than_its_slow_copy() -> None:
+    spec = SPECS["discrete"]
+    settings = SombrlSettings(sac=SAC, uncertainty=SMALL, intrinsic_weight_penalty=0.0)
+    judge, now, obs = Sombrl(settings, spec), state("discrete"), some_batch(0, spec).obs
+
+    @jax.jit
+    def found(actor):
+        choices = [jnp.broadcast_to(choice, (obs.shape[0], 3)) for choice in jnp.eye(3)]
+        seen = [judge.uncertainty(now.beliefs, obs, choice) for choice in choices]
+        return (actor._probs(obs) * jnp.stack(seen, axis=-1)).sum(axis=-1).mean()
+
+    less, more = sorted((now.explorer.actor.net, now.slow_explorer), key=lambda a: float(found(a)))
+    assert found(more) - found(less) > 0.01
+
+    def weighed(explorer, slow):
+        policy = now.explorer._replace(actor=now.explorer.actor._replace(net=explorer))
+        after, _ = jax.jit(judge.weigh)(now._replace(explorer=policy, slow_explorer=slow), obs, KEY)
+        assert_close(after.slow_explorer, interpolate(slow, explorer, 0.02), rtol=1e-5, atol=1e-6)
+        return after.log_weight.net
+
+    assert weighed(less, more) > now.log_weight.net
+    assert weighed(more, less) < now.log_weight.net
 
 
 def test_model_reads_rows_and_decodes_the_observations_themselves() -> None:

@@ -78,7 +78,34 @@ def sample(
     """A batch of uniform states and actions of the table."""
     state_key, side_key = jax.random.split(key)
     states = jax.random.randint(state_key, (size,), 0, len(rows))
-    side = jax.random.uniform(side_key, (size,), minval=-1)
+    return steps(spec, side_key, states, rows)
+
+
+def sample_runs(
+    spec: EnvSpec, key: jax.Array, rows: tuple[Row, ...], length: int, size: int = 64
+) -> Transition:
+    """The same in runs of consecutive steps: after a state comes its successor, or any state where
+    the episode is over."""
+    state_key, side_key = jax.random.split(key)
+    anywhere = jax.random.randint(state_key, (length, size // length), 0, len(rows))
+    successor = jnp.array([row.successor for row in rows])
+    ended = jnp.array([row.terminated for row in rows])
+
+    def follow(before: Any, fresh: jax.Array) -> tuple[Any, Any]:
+        state, over = before
+        now = jnp.where(over, fresh, state)
+        return (successor[now], ended[now]), (now, over)
+
+    start = (anywhere[0], jnp.ones(size // length, bool))
+    _, (states, first) = jax.lax.scan(follow, start, anywhere)
+    batch = steps(spec, side_key, states.swapaxes(0, 1).reshape(-1), rows)
+    return batch._replace(first=first.swapaxes(0, 1).reshape(-1))
+
+
+def steps(spec: EnvSpec, key: jax.Array, states: jax.Array, rows: tuple[Row, ...]) -> Transition:
+    """What random actions do in given states."""
+    size = states.shape[0]
+    side = jax.random.uniform(key, (size,), minval=-1)
     reward = jnp.array([row.reward for row in rows])[states]
     by_action = side if isinstance(spec.action, Box) else jnp.sign(side)
     successor = jnp.array([row.successor for row in rows])[states]
@@ -96,11 +123,15 @@ def sample(
 def train(
     agent: Agent, state: Any, updates: int, rows: tuple[Row, ...] = ROWS, seed: int = 0
 ) -> Any:
-    """The state after updates on fresh batches."""
+    """The state after updates on fresh batches, in runs for agents that learn from them."""
 
     def update(state: Any, key: jax.Array) -> tuple[Any, None]:
         sample_key, update_key = jax.random.split(key)
-        return agent.update(state, sample(agent.spec, sample_key, rows), update_key)[0], None
+        if agent.sequence_length == 1:
+            batch = sample(agent.spec, sample_key, rows)
+        else:
+            batch = sample_runs(agent.spec, sample_key, rows, agent.sequence_length)
+        return agent.update(state, batch, update_key)[0], None
 
     keys = jax.random.split(jax.random.key(0), updates)
     with optimised():

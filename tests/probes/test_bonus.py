@@ -73,5 +73,5 @@ def test_newness_starts_positive_falls_at_home_and_stays_higher_abroad(name, kin
 def test_agents_without_a_case_have_none_of_their_own_to_test() -> None:
     covered = {AGENTS[name].build for name, _ in CASES}
     left = [name for name, entry in AGENTS.items() if entry.build not in covered]
-    # SAC seeks nothing; a table of single transitions has no runs for a world model
+    # SAC seeks nothing; SOMBRL's disagreement has tests of its own
     assert set(left) <= {"sac", "sombrl"}

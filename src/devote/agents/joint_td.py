@@ -87,7 +87,8 @@ class JointTd:
                 policy=policy, task_value=task_value, task_value_target=task_target
             ),
             corrector=corrector,
-            corrector_target=interpolate(state.corrector_target, corrector.net, s.corrector_polyak),
+            # eq. 4 has one target network of the sum, so its parts follow at one rate
+            corrector_target=interpolate(state.corrector_target, corrector.net, s.sac.polyak),
             novelty_value=novelty_value,
             novelty_value_target=interpolate(
                 state.novelty_value_target, novelty_value.net, s.sac.polyak

@@ -1,6 +1,6 @@
 """What is not known of a step: a world model, and an ensemble that predicts its view of steps."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal, NamedTuple
 
@@ -41,6 +41,8 @@ class UncertaintySettings:
     """Members of the disagreement ensemble."""
     guesser_width: int = 192
     guesser_depth: int = 2
+    guesser_length: float = 0.0
+    """Length scale of the Fourier features that the ensemble sees; 0 for what critics see."""
     embedding_size: int = 32
     """Entries of the pooled embedding that the ensemble predicts; a divisor of model_width."""
     model_rate: float = 4e-5
@@ -65,7 +67,8 @@ class Beliefs(NamedTuple):
 
 @dataclass(frozen=True)
 class ModelUncertainty:
-    """World model and ensemble of a task, seen through the encoder that critics use."""
+    """World model and ensemble of a task, seen through the encoder that critics use, the ensemble
+    with features of its own length if it has one."""
 
     settings: UncertaintySettings
     encoder: Encoder
@@ -77,6 +80,20 @@ class ModelUncertainty:
     def optimiser(self) -> Optimiser:
         return Optimiser(self.settings.model_rate, kind=self.optimiser_kind)
 
+    @cached_property
+    def guesser_encoder(self) -> Encoder:
+        """What the ensemble sees: features as long as a corridor hide differences within a step."""
+        length = self.settings.guesser_length
+        if not length:
+            return self.encoder
+        if not self.encoder.features:
+            raise UserError(
+                "input_features above 0 beside a guesser_length",
+                self.encoder.features,
+                "set --input-features, or --guesser-length 0",
+            )
+        return replace(self.encoder, length=length)
+
     def init(self, key: PRNGKeyArray) -> Beliefs:
         """A fresh model and a fresh ensemble."""
         model_key, guess_key = jax.random.split(key)
@@ -86,7 +103,7 @@ class ModelUncertainty:
 
         def build(member_key: PRNGKeyArray) -> Guesser:
             return Guesser(
-                member_key, self.encoder, self.action_size, hidden, sizes, self.action_gain
+                member_key, self.guesser_encoder, self.action_size, hidden, sizes, self.action_gain
             )
 
         net = WorldModel(model_key, model, self.encoder, self.action_size)

@@ -75,7 +75,7 @@ class Sombrl:
 
     @cached_property
     def uncertainty(self) -> ModelUncertainty:
-        """World model and ensemble; they read what the critics read."""
+        """World model and ensemble; they read what the critics read, unless told otherwise."""
         sac, size = self.settings.sac, self.spec.action.size
         return ModelUncertainty(
             self.settings.uncertainty, self.sac.encoder, size, sac.action_gain, sac.optimiser

@@ -6,7 +6,7 @@
 - `smoke`: seconds, for tests.
 
 Each holds one recipe per task; agents derive their settings from the recipe's. What an agent has of
-its own in a preset is in the table `OWN`.
+its own in a preset, everywhere or in one task, is in the table `OWN`.
 """
 
 from collections.abc import Callable

@@ -54,14 +54,16 @@ CONTROL_LOOP = replace(LOOP, num_envs=128, reset_interval=250_000)
 SWINGUP = cartpole.as_authors(CartpoleSettings())
 
 LENGTH = {"length_scale": 2.5}  # of every ablation, whatever the task's own
+# Signed rb has a mean near 0, and without TUD c + g holds all novelty: rb alone is no bonus.
+WITH_NOVELTY = {**LENGTH, "bonus_has_novelty": True}
 OWN: Own = {
     "rnd": {"bootstrap_probability": 0.5, "corrector_sees_action": True},
     "thompson": {"prior_sees_action": False, "prior_in_actor": False},
     "devote-no-resets": LENGTH,
-    "devote-no-tud-opt": LENGTH,
+    "devote-no-tud-opt": WITH_NOVELTY,
     "devote-no-tud-opt-ucb": LENGTH,
-    "devote-no-tud": LENGTH,
-    "devote-no-tud-ucb": LENGTH,
+    "devote-no-tud": WITH_NOVELTY,
+    "devote-no-tud-ucb": WITH_NOVELTY,
 }
 
 RECIPES = {

@@ -92,8 +92,22 @@ DEEP_SEA_LOOP = LoopSettings(
     checkpoint_interval=40_000,
 )
 
+# Without biases a ReLU prior sees only a direction; the control recipes leave them to its owners.
+CONTROL_TASKS = (
+    "cheetah",
+    "cartpole_swingup",
+    "cartpole_swingup_sparse",
+    "ant_maze",
+    "pick_and_place",
+)
+BIASED: Own = {
+    (task, agent): {"relu_bias": True}
+    for task in CONTROL_TASKS
+    for agent in ("rnd", "thompson", "devote-no-rfn")
+}
 # A small model is enough for tasks that show their state; short sequences keep batches diverse.
 OWN: Own = {
+    **BIASED,
     "sombrl": {
         "uncertainty": UncertaintySettings(
             model=WorldModelSettings(
@@ -109,7 +123,7 @@ OWN: Own = {
             embedding_size=16,
             model_rate=1e-3,
         )
-    }
+    },
 }
 # For tasks that nobody has tuned: units of half the range of an entry, rewards of any size.
 ANY = DevoteSettings(

@@ -9,8 +9,8 @@ from devote.loops.settings import LoopSettings
 from devote.registry import AGENTS, EnvSettings
 from devote.run import Run
 
-Own = Mapping[str, Mapping[str, Any]]
-"""By agent, the settings that it does not take from DEVOTE's."""
+Own = Mapping[str | tuple[str, str], Mapping[str, Any]]
+"""By agent, or by task and agent, the settings that it does not take from DEVOTE's."""
 NOTHING: Own = {}
 
 
@@ -24,13 +24,15 @@ class Recipe:
     steps: int
 
     def run(self, env: str, agent: str, preset: str, own: Own = NOTHING) -> Run:
-        """The recipe for a named agent; `own` is what the preset says of agents by themselves."""
+        """The recipe for a named agent; `own` is what the preset says of agents by themselves, the
+        entry of task and agent on top of the agent's."""
+        changes = {**own.get(agent, {}), **own.get((env, agent), {})}
         return Run(
             env_name=env,
             agent_name=agent,
             preset=preset,
             env=self.env,
-            agent=replace(AGENTS[agent].like(self.agent), **own.get(agent, {})),
+            agent=replace(AGENTS[agent].like(self.agent), **changes),
             loop=self.loop,
             steps=self.steps,
         )

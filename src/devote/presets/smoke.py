@@ -13,6 +13,7 @@ from devote.envs.mujoco import (
     PickAndPlaceSettings,
 )
 from devote.loops.settings import LoopSettings
+from devote.presets.desk import BIASED
 from devote.presets.recipe import Own, Recipe
 from devote.registry import EnvSettings
 
@@ -29,6 +30,7 @@ LOOP = LoopSettings(
     checkpoint_interval=800,
 )
 OWN: Own = {
+    **BIASED,
     "sombrl": {
         "uncertainty": UncertaintySettings(
             model=WorldModelSettings(
@@ -45,7 +47,7 @@ OWN: Own = {
             embedding_size=8,
             model_rate=1e-3,
         )
-    }
+    },
 }
 
 

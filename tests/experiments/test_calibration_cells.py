@@ -89,6 +89,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("fig:prior-comparison", ["prior-comparison.png"]),
         ("tab:calibration_main", ["table.md", "table.csv", "README.md"]),
         ("calibration_ablations", ["ablation-rfn.png", "ablation-mlp.png", "table.md"]),
+        ("calibration_variants", ["table.md", "README.md"]),
+        ("calibration_report", ["gp.png", "forest.png", "ours.png", "report.json"]),
     ],
 )
 def test_every_label_from_command_to_files(

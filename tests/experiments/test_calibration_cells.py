@@ -5,10 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from devote.experiments import calibration
-from devote.experiments.calibration import CalibrationCell, study_at
-from devote.experiments.record import write_record
-from devote.regression.study import MEAN, Study
+from devote import cli
+from devote.experiments import calibration, commands
+from devote.experiments.calibration import study_at
+from devote.experiments.calibration_cell import CalibrationCell, wall_time
+from devote.experiments.catalogue import FIGURES
+from devote.experiments.record import read_record, write_record
+from devote.experiments.runner import Outcome, _with_needs
+from devote.regression import plan
+from devote.regression.cells import read_result
+from devote.regression.plan import MEAN, PRESETS, Study
+from devote.regression.scores import LENGTHS
+from devote.regression.tasks import Variant
 from devote.regression.training import Training
 
 
@@ -34,13 +42,16 @@ def test_a_fit_needs_its_mean_and_is_made_once(study: Study, tmp_path: Path) -> 
     written = figure.draw(out, "devote figure tab:calibration_main")
     assert [path.name for path in written] == ["table.md", "table.csv", "README.md"]
     assert "scale smoke, preset smoke" in (out / "table.md").read_text()
-    assert "1 of 4 cells" in (out / "README.md").read_text()
+    text = (out / "README.md").read_text()
+    assert "1 of 5 cells" in text
+    assert "(2 fits and compositions)" in text
+    assert "of wall time on 1 core." in text
 
 
 def test_scales_share_the_cells_of_the_paper_s_settings(tmp_path: Path) -> None:
     desk, paper = (calibration.calibration_table(s, tmp_path).cells() for s in ("desk", "paper"))
     assert {cell.identity for cell in desk} < {cell.identity for cell in paper}
-    assert len(paper) == 9 * 4
+    assert len(paper) == 9 * 4 + 1  # the exact GP
 
 
 def test_identity_knows_settings_dataset_and_model(study: Study) -> None:
@@ -52,3 +63,94 @@ def test_identity_knows_settings_dataset_and_model(study: Study) -> None:
     ]
     assert len({one.identity for one in [cell, *others]}) == 4
     assert replace(cell, study=replace(study, out=Path("x"))).identity == cell.identity
+
+
+def in_process(cells: list[CalibrationCell], *_: object) -> Outcome:
+    """The runner without processes: tiny fits would not be worth them."""
+    for cell in _with_needs(cells):
+        assert 0 <= cell.progress() < 1
+        assert cell.make()
+        write_record(cell, 1.0)
+        assert cell.progress() == 1
+        assert "python -m devote.regression.study" in read_record(cell.record)["command"]
+    return Outcome(len(cells))
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """All labels share their cells."""
+    return tmp_path_factory.mktemp("runs")
+
+
+@pytest.mark.parametrize(
+    ("label", "files"),
+    [
+        ("fig:gp-calibration", ["gp-calibration.png", "table.md", "table.csv", "README.md"]),
+        ("fig:prior-comparison", ["prior-comparison.png"]),
+        ("tab:calibration_main", ["table.md", "table.csv", "README.md"]),
+        ("calibration_ablations", ["ablation-rfn.png", "ablation-mlp.png", "table.md"]),
+        ("calibration_variants", ["table.md", "README.md"]),
+        ("calibration_report", ["gp.png", "forest.png", "ours.png", "report.json"]),
+    ],
+)
+def test_every_label_from_command_to_files(
+    label: str, files: list[str], runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tiny = {"members": 2, "variant": Variant(features=8), "training": Training(epochs=1)}
+    text, smoke = PRESETS["smoke"]
+    monkeypatch.setitem(PRESETS, "smoke", (text, replace(smoke, **tiny)))
+    monkeypatch.setattr(commands, "run_cells", in_process)
+    monkeypatch.setattr(plan, "SIZES", ("mlp-100x2", "mlp-8x1"))
+    words = ["figure", label, "--scale", "smoke", "--runs", str(runs), "--out", str(tmp_path)]
+    assert cli.dispatch(words) == 0
+    assert all((tmp_path / file).stat().st_size > 100 for file in files)
+    if label == "tab:calibration_main":
+        assert "| gp-exact |" in (tmp_path / "table.md").read_text()
+    if label == "calibration_ablations":
+        assert "rfn-auto,gp,regret_auroc_y" in (tmp_path / "table.csv").read_text()
+        check_automatic_length(study_at("smoke", runs))
+
+
+def check_automatic_length(study: Study) -> None:
+    """Every split is that of the fixed cell of the length chosen."""
+    auto = read_result(study, "gp", "rfn-auto")
+    for split, length in enumerate(auto["lengths"]):
+        assert f"rfn-{length:g}" in LENGTHS
+        fixed = read_result(study, "gp", f"rfn-{length:g}")
+        assert auto["splits"][split] == fixed["splits"][split]
+    (study.out / "gp/rfn-4.json").unlink()
+    with pytest.raises(ValueError, match=r"no gp rfn-4"):
+        CalibrationCell(study, "gp", "rfn-auto").make()
+
+
+def test_every_calibration_label_is_tested() -> None:
+    ours = {label for label in FIGURES if "calibration" in label or "prior" in label}
+    marks = test_every_label_from_command_to_files.pytestmark  # type: ignore[attr-defined]
+    assert ours == {label for label, _ in marks[0].args[1]}
+
+
+def test_automatic_length_needs_the_fixed_cells(study: Study) -> None:
+    auto = CalibrationCell(study, "gp", "rfn-auto")
+    assert [need.model for need in auto.needs] == [MEAN, *LENGTHS]
+    assert [cell.model for cell in _with_needs([auto])] == [MEAN, *LENGTHS, "rfn-auto"]
+    assert auto.size == 0
+
+
+def test_cells_of_other_settings_are_listed_left_out_and_not_overwritten(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], study: Study
+) -> None:
+    other = replace(study, training=Training(epochs=1))
+    for model in (MEAN, "boot-ens"):
+        assert CalibrationCell(other, "gp", model).make()
+    assert cli.dispatch(["figures", "--scale", "smoke", "--runs", str(tmp_path)]) == 0
+    listed = capsys.readouterr().out
+    assert "Calibration; 1 of other settings" in listed
+    figure = calibration.calibration_table("smoke", tmp_path)
+    assert figure.draw(tmp_path / "out", "x") == []
+    with pytest.raises(ValueError, match="another `out`"):
+        CalibrationCell(study, "gp", "boot-ens").make()
+
+
+def test_wall_time_counts_what_overlaps_once() -> None:
+    assert wall_time([]) == (0.0, 0)
+    assert wall_time([(0, 10), (5, 12), (12, 13), (20, 21)]) == (14, 2)

@@ -66,6 +66,7 @@ def test_what_it_refuses() -> None:
         (lambda x: (x, x), "vectors"),
         (lambda x: (x, x, x), "tuple of 3"),
         (lambda x: np.zeros(len(x)), "samples"),
+        (lambda x: [np.zeros(len(x)), np.ones(len(x))], "a list"),
         (lambda x: np.zeros((len(x), 3)), "first axis"),
         (lambda x: (np.zeros(len(x)), -np.ones(len(x))), "at least 0"),
         (lambda x: (np.zeros(len(x)), np.full(len(x), np.nan)), "finite"),
@@ -74,7 +75,17 @@ def test_what_it_refuses() -> None:
             calibration_report(predict, inside, outside)
     with pytest.raises(ValueError, match="slice input"):
         calibration_report(good, inside, outside, slices=(2,))
+    with pytest.raises(ValueError, match="2 names"):
+        calibration_report(good, inside, outside, slices=(0,), names=("a",))
     with pytest.raises(ValueError, match="out_of_distribution"):
         calibration_report(good, inside, (outside[0], outside[0]))
     with pytest.raises(ValueError, match="same columns"):
         calibration_report(good, inside, (outside[0][:, :1], outside[1]))
+
+
+def test_a_number_that_is_not_there_is_null_in_json() -> None:
+    _, inside, outside = data()
+    constant = lambda x: (np.zeros(len(x)), np.ones(len(x)))  # noqa: E731
+    report = calibration_report(constant, inside, outside)
+    assert np.isnan(report.numbers["correlation"])
+    assert json.loads(json.dumps(report.as_dict(), allow_nan=False))["correlation"] is None

@@ -47,6 +47,13 @@ def test_mean_std_and_samples_agree() -> None:
     assert model.score(x, y) > 0.9
 
 
+def test_samples_are_of_the_members_that_were_fitted() -> None:
+    x, y = data()
+    model = small(epochs=2).fit(x, y)
+    before = model.sample_y(x, 50)
+    np.testing.assert_array_equal(model.set_params(members=9).sample_y(x, 50), before)
+
+
 def test_seed_repeats_and_differs() -> None:
     x, y = data()
     first, again, other = (small(random_state=s).fit(x, y).predict(x) for s in (1, 1, 2))
@@ -71,6 +78,8 @@ def test_pipeline_clone_and_grid_search() -> None:
     [
         (np.full((9, 2), np.nan), np.ones(9), {}, "NaN"),
         (np.c_[np.arange(9.0), np.ones(9)], np.arange(9.0), {}, r"constant columns \[1\]"),
+        (np.c_[np.arange(9.0), 1e9 + np.arange(9.0)], np.arange(9.0), {}, "StandardScaler"),
+        (np.c_[np.arange(9.0), 1e39 * np.arange(9.0)], np.arange(9.0), {}, "too large"),
         (np.arange(4.0).reshape(2, 2), np.arange(2.0), {}, "members"),
         (np.arange(18.0).reshape(9, 2), np.ones((9, 2)), {}, "1d array"),
         (np.arange(18.0).reshape(9, 2), np.arange(8.0), {}, "inconsistent"),
@@ -99,12 +108,26 @@ def test_a_failed_fit_leaves_the_former_one() -> None:
 
 
 def test_auto_length_scale_follows_the_units_and_the_function() -> None:
-    x, _ = data(200)
-    smooth, rough = x[:, 0] + x[:, 1], np.sin(40 * x[:, 0]) * np.cos(40 * x[:, 1])
-    assert choose_length_scale(10 * x, smooth) == pytest.approx(10 * choose_length_scale(x, smooth))
+    x = np.random.default_rng(1).uniform(size=(200, 8))
+    smooth, rough = x[:, 0], np.sin(40 * x).prod(axis=1)
+    long, short = (choose_length_scale(x, y, unit=1.0) for y in (smooth, rough))
+    assert {long, short} <= set(CANDIDATES)
+    assert short < long
     unit = np.median(np.diff(np.percentile(x, [1, 99], axis=0), axis=0))
-    for target in (smooth, rough):
-        ratio = choose_length_scale(x, target) / unit
-        assert np.abs(ratio - np.array(CANDIDATES)).min() < 1e-9
+    assert choose_length_scale(10 * x, smooth) == pytest.approx(10 * unit * long)
     chosen = small(RFN("auto", features=16), epochs=2).fit(x, smooth).prior_
     assert isinstance(chosen.length_scale, float)
+
+
+@pytest.mark.filterwarnings("error")
+def test_auto_length_scale_of_rare_dummies_and_of_no_misfits() -> None:
+    x, _ = data(200)
+    rare = np.zeros((200, 3))
+    rare[0] = 1.0
+    length = choose_length_scale(np.c_[x, rare], x[:, 0])
+    assert length / choose_length_scale(x, x[:, 0]) in [
+        a / b for a in CANDIDATES for b in CANDIDATES
+    ]
+    middle = np.zeros(200)
+    middle[np.argsort(x[:, 0])[:2]] = 1.0  # errors in no gap
+    assert choose_length_scale(x[:, :1], middle, unit=1.0) == CANDIDATES[0]

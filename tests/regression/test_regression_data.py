@@ -1,5 +1,6 @@
 """The GP task, the gap splits and the loader of tables."""
 
+import http.client
 import os
 from pathlib import Path
 
@@ -112,6 +113,28 @@ def test_directory_comes_before_variable_before_cache(
     (tmp_path / "other/yacht.csv").write_text(uci.as_csv(tiny + 1))
     with pytest.raises(ValueError, match="SHA-256"):
         uci.load("yacht", tmp_path / "other")
+
+
+def test_a_broken_connection_is_a_reason_to_try_the_next_source(
+    tiny: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = uci.urllib.request.urlopen
+    for error in (http.client.IncompleteRead(b"1"), ConnectionResetError("reset")):
+        failures = [error]
+
+        def flaky(url: str, timeout: float, failures: list[Exception] = failures) -> object:
+            if failures:
+                raise failures.pop()
+            return opened(url, timeout=timeout)
+
+        monkeypatch.setattr(uci.urllib.request, "urlopen", flaky)
+        np.testing.assert_array_equal(uci._download("yacht", uci.TABLES["yacht"], []), tiny)
+
+
+def test_a_file_with_a_header_is_named(tiny: np.ndarray, tmp_path: Path) -> None:
+    (tmp_path / "yacht.csv").write_text("a,b,c\n" + uci.as_csv(tiny))
+    with pytest.raises(ValueError, match=r"yacht\.csv.*header"):
+        uci.load("yacht", tmp_path)
 
 
 def test_offline_it_says_which_file_to_put_where(tiny: np.ndarray, tmp_path: Path) -> None:

@@ -31,10 +31,11 @@ def test_side_by_side_equals_one_after_another(prior: RFN | MLP) -> None:
     equal(loop, side)
 
 
-def test_a_split_does_not_notice_the_padding_of_a_longer_one() -> None:
+@pytest.mark.parametrize("resample", [False, True])
+def test_a_split_does_not_notice_the_padding_of_a_longer_one(resample: bool) -> None:
     short, long = table(20, 0), table(50, 1)
-    together = fit_bootstrap([short, long], 2, SHORT, [7, 8], SMALL, resample=False)
-    alone = fit_bootstrap([short], 2, SHORT, [7], SMALL, resample=False)
+    together = fit_bootstrap([short, long], 2, SHORT, [7, 8], SMALL, resample=resample)
+    alone = fit_bootstrap([short], 2, SHORT, [7], SMALL, resample=resample)
     equal(jax.tree.map(lambda leaf: leaf[:1], together), alone)
 
 

@@ -10,10 +10,12 @@ import pytest
 pytest.importorskip("sklearn")
 
 from devote.figures import calibration as figures
-from devote.measure.calibration import Estimate
-from devote.regression import study as studies
-from devote.regression.study import PRESETS, Study, run
-from devote.regression.table import COLUMNS, PAPER, Cell, as_csv, as_markdown
+from devote.regression import cells as files
+from devote.regression import keeping, plan
+from devote.regression.plan import PRESETS, Study
+from devote.regression.scores import COLUMNS, LENGTHS, Cell, regret
+from devote.regression.study import run
+from devote.regression.table import PAPER, as_csv, as_markdown
 from devote.regression.tasks import AUTHORS, Variant, parse_prior
 from devote.regression.training import Training
 
@@ -39,6 +41,7 @@ def test_every_cell_has_scores_of_every_split(finished: Study) -> None:
         assert len(result["splits"]) == 2
         assert set(SCORES) <= set(result["splits"][0])
         assert result["settings"]["preset"] == "smoke"
+        assert set(result["pooled"]) == {"rho_y", "rho_f"}
     assert (
         "auroc_y_separate"
         in json.loads((finished.out / "gp/boot-ens.json").read_text())["splits"][0]
@@ -54,13 +57,13 @@ def test_resumed_study_computes_only_what_is_missing(
     finished: Study, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     computed = []
-    original = studies.compute
+    original = files.compute
 
     def spy(study: Study, dataset: str, model: str, *rest: object) -> None:
         computed.append(model)
         original(study, dataset, model, *rest)
 
-    monkeypatch.setattr(studies, "compute", spy)
+    monkeypatch.setattr(files, "compute", spy)
     (finished.out / "gp/gp-exact.json").unlink()
     run(finished)
     assert computed == ["gp-exact"]
@@ -69,6 +72,126 @@ def test_resumed_study_computes_only_what_is_missing(
 def test_other_settings_are_not_mixed_in(finished: Study) -> None:
     with pytest.raises(ValueError, match="another `out`"):
         run(replace(finished, training=Training(epochs=5)))
+
+
+def test_a_setting_added_later_makes_no_old_cell_a_stranger(
+    finished: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = finished.out / "gp/rfn-0.5.json"
+    before, whole = plan.identity(finished, "gp", "rfn-0.5"), path.read_text()
+    settings = Study.settings
+    monkeypatch.setattr(Study, "settings", lambda study: settings(study) | {"new": 1})
+    for default, known in ((1, True), (2, False)):
+        monkeypatch.setitem(plan.DEFAULTS, "new", default)
+        assert files.is_finished(finished, "gp", "rfn-0.5") == known
+        assert files.is_outdated(finished, "gp", "rfn-0.5") != known
+        assert (plan.identity(finished, "gp", "rfn-0.5") == before) == known
+    monkeypatch.undo()
+    changed = json.loads(whole)
+    changed["settings"]["variant.weight_decay"] = 0.5
+    path.write_text(json.dumps(changed))
+    assert not files.is_finished(finished, "gp", "rfn-0.5")
+    assert [r["model"] for r in files.results_of(finished, plan.cells_of(finished))] == [
+        "gp-exact",
+        "boot-ens",
+        "mlp-8x2",
+    ]
+    path.write_text(whole)
+
+
+class KilledError(Exception):
+    """Stands for whatever ends a process."""
+
+
+def killed_after(chunks: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The number of epochs at which a fit is told, which raises after some chunks."""
+    told: list[int] = []
+    tell = keeping.Stage.tell
+
+    def spy(stage: keeping.Stage, state: object, done: int, total: int) -> None:
+        tell(stage, state, done, total)
+        told.append(done)
+        if len(told) == chunks:
+            raise KilledError
+
+    monkeypatch.setattr(keeping.Stage, "tell", spy)
+    return told
+
+
+@pytest.mark.parametrize("model", ["boot-ens", "rfn-0.5"])
+def test_a_killed_cell_goes_on_and_equals_an_uninterrupted_one(
+    model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = replace(PRESETS["smoke"][1], training=Training(epochs=6), variant=Variant(features=16))
+    whole, cut = (replace(base, out=tmp_path / name) for name in ("whole", "cut"))
+    monkeypatch.setattr("devote.regression.training._CHUNK", 2)
+    monkeypatch.setattr(keeping, "PAUSE", 0.0)
+    for study in (whole, cut):
+        files.compute(study, "gp", plan.MEAN)
+    files.compute(whole, "gp", model)
+    with monkeypatch.context() as patch:
+        killed_after(2, patch)
+        with pytest.raises(KilledError):
+            files.compute(cut, "gp", model)
+    assert not files.is_finished(cut, "gp", model)
+    assert files.share(cut, "gp", model) == pytest.approx(2 / 3)
+    with monkeypatch.context() as patch:
+        told = killed_after(9, patch)
+        files.compute(cut, "gp", model)
+    assert told == [6]
+    one, other = (json.loads((s.out / "gp" / f"{model}.json").read_text()) for s in (whole, cut))
+    assert (len(one["sittings"]), len(other["sittings"])) == (1, 2)
+    assert one["splits"] == other["splits"]
+    arrays = [dict(np.load(s.out / "gp" / f"{model}.npz")) for s in (whole, cut)]
+    for name in ("mean", "std"):
+        np.testing.assert_array_equal(arrays[0][name], arrays[1][name])
+    assert not list(tmp_path.rglob("*.state.npz"))
+    assert files.share(cut, "gp", model) == 1
+
+
+def test_kept_state_of_other_settings_or_half_a_file_is_ignored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeping, "PAUSE", 0.0)
+    state = {"a": np.ones(3, np.float32)}
+    path = tmp_path / "gp" / "x.json"
+    keeping.Keep(path, "one", ("fit",)).stage("fit").tell(state, 2, 4)
+    begun = {"a": np.zeros(3, np.float32)}
+    restored, done = keeping.Keep(path, "one", ("fit",)).stage("fit").restore(begun)
+    assert (restored["a"].tolist(), done) == ([1, 1, 1], 2)
+    for digest, start in (("two", begun), ("one", {"a": np.zeros(4, np.float32)})):
+        same, done = keeping.Keep(path, digest, ("fit",)).stage("fit").restore(start)
+        assert (same is start, done) == (True, 0)
+    file = keeping.kept_path(path, "fit")
+    file.write_bytes(file.read_bytes()[:100])
+    assert keeping.Keep(path, "one", ("fit",)).stage("fit").restore(begun)[1] == 0
+    assert keeping.share_done(file, "one") == 0
+
+
+def test_state_is_written_after_a_pause_and_at_the_end(tmp_path: Path) -> None:
+    stage = keeping.Keep(tmp_path / "x.json", "one", ("fit",)).stage("fit")
+    stage.tell({"a": np.ones(3)}, 2, 4)
+    assert not stage.path.exists()
+    stage.tell({"a": np.ones(3)}, 4, 4)
+    assert stage.path.is_file()
+
+
+def test_recorded_commands_are_understood() -> None:
+    import tyro
+
+    smoke = replace(
+        PRESETS["smoke"][1],
+        out=Path("elsewhere"),
+        variant=Variant("uniform", features=64),
+        training=Training(epochs=3),
+    )
+    for study in (Study(), smoke, PRESETS["authors"][1]):
+        for model in (plan.MEAN, "rfn-auto", "gp-exact"):
+            words = plan.command(study, "gp", model).split()
+            assert words[:3] == ["python", "-m", "devote.regression.study"]
+            parsed = tyro.extras.overridable_config_cli(PRESETS, args=words[3:])
+            assert parsed == replace(study, datasets=("gp",), models=(model,))
+            assert plan.cells_of(parsed) == [("gp", model)]
 
 
 def test_unknown_names_are_refused_before_anything_runs(tmp_path: Path) -> None:
@@ -101,19 +224,53 @@ def test_presets_name_the_variant() -> None:
     assert parse_prior("rfn-0.25", AUTHORS).readout == "uniform"
 
 
+def cell(model: str, dataset: str, *values: float) -> Cell:
+    return Cell(model, dataset, {s: values for s in SCORES}, 1.0, {"pooled_rho_f": values[0]})
+
+
 def test_table_marks_best_and_second_beside_the_paper() -> None:
-    values = {"boot-ens": 0.7, "mlp-100x2": 0.8, "rfn-0.25": 0.9}
+    spread = np.array([-0.01, 0.01])
     cells = [
-        Cell(model, name, {score: Estimate(v, 0.01, 10) for score in SCORES}, 1.0)
-        for model, v in values.items()
+        cell(model, name, *(v + spread))
+        for model, v in {"boot-ens": 0.7, "mlp-100x2": 0.8, "rfn-0.25": 0.9, "gp-exact": 1}.items()
         for name in COLUMNS
+        if model != "gp-exact" or name == "gp"
     ]
     text = as_markdown(cells, "paper")
     row = next(line for line in text.splitlines() if line.startswith("| rfn-0.25"))
     assert row.split(" | ")[1] == "**0.900** ± 0.010 (0.924)"
-    assert row.rstrip(" |").endswith("**0.900** (0.844)")
+    assert row.rstrip(" |").endswith("**0.900** ± 0.004 (0.844)")
     assert "<u>0.800</u> ± 0.010 (0.869)" in text
-    assert "rfn-0.25,concrete,auroc_y,0.9000,0.0100,10,0.924" in as_csv(cells)
+    assert "| gp-exact | - | - | - | - | - | - | - | - | 1.000 ± 0.010 | - |" in text
+    assert "| rfn-0.25 | **0.890** (0.303)" in text  # pooled
+    assert "rfn-0.25,concrete,auroc_y,0.9000,0.0100,2,0.924" in as_csv(cells)
+    assert "rfn-0.25,concrete,pooled_rho_f,0.8900,,2,0.303" in as_csv(cells)
+
+
+def test_table_says_how_many_splits_have_a_value() -> None:
+    text = as_markdown([cell("boot-ens", "yacht", 0.5, 0.7, float("nan"))], "paper")
+    assert "**0.600** ± 0.100 (n=2) (0.922)" in text
+
+
+def test_regret_is_against_the_best_fixed_length_split_by_split() -> None:
+    fixed = {"rfn-0.25": (0.5, 0.9), "rfn-1": (0.6, 0.9), "rfn-4": (0.1, 1.0)}
+    cells = [
+        cell(model, name, *fixed.get(model, (0.2, 0.2)))
+        for model in LENGTHS
+        for name in ("wine", "yacht", "gp")
+    ]
+    assert regret(cells) == {}
+    cells += [cell("rfn-auto", "wine", 0.5, 0.9)._replace(lengths=(0.25, 0.25))]
+    cells += [cell("rfn-auto", "yacht", 0.6, 0.9), cell("rfn-auto", "gp", 0.1, 1.0)]
+    lost = regret(cells)
+    assert lost["wine"] == pytest.approx((0.05, 0.05, 2))
+    assert lost["yacht"] == pytest.approx((0.0, 0.0, 2))
+    assert lost["gp"] == pytest.approx((0.2, 0.3, 2))
+    assert lost["mean"] == pytest.approx((0.025, 0.025, 2))
+    text = as_markdown(cells, "paper")
+    assert "| wine | 0.050 ± 0.050 | 0.25, 0.25 |" in text
+    assert "| mean of 2 UCI sets | 0.025 ± 0.025 |" in text
+    assert "rfn-auto,wine,regret_auroc_y,0.0500,0.0500,2," in as_csv(cells)
 
 
 def test_paper_means_are_the_means_of_the_paper_s_columns() -> None:

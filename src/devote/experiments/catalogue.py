@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from devote.experiments import calibration, coverage
+from devote.experiments.calibration_report import report_figure
+from devote.experiments.calibration_variants import calibration_variants
 from devote.experiments.figure import Figure
 
 Build = Callable[[str, Path], Figure]
@@ -18,6 +20,8 @@ FIGURES: dict[str, Build] = {
     "fig:prior-comparison": calibration.prior_comparison,
     "tab:calibration_main": calibration.calibration_table,
     "calibration_ablations": calibration.calibration_ablations,
+    "calibration_variants": calibration_variants,
+    "calibration_report": report_figure,
     "exploration": coverage.exploration,
 }
 """What `devote figure` can make. Labels without a colon are ours."""

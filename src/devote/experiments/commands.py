@@ -79,7 +79,10 @@ def figures_command(words: list[str]) -> int:
     for label, build in FIGURES.items():
         figure = build(asked.scale, asked.runs)
         done, left, lacks = state(figure, durations, cores)
-        print(LINE.format(label, done, left, figure.title + (f"; lacks {lacks}" if lacks else "")))
+        outdated = len(figure.outdated())
+        shows = figure.title + (f"; lacks {lacks}" if lacks else "")
+        shows += f"; {outdated} of other settings" if outdated else ""
+        print(LINE.format(label, done, left, shows))
     for absent in ABSENT:
         where = f" (see {absent.where})" if absent.where else ""
         print(

@@ -26,6 +26,8 @@ class Figure:
     draw: Draw
     missing: tuple[str, ...] = ()
     """Agents and tasks that it asks for and that the library does not have yet."""
+    outdated: Callable[[], list[str]] = list
+    """Names of cells whose place holds a result of other settings."""
 
     def cells(self, only: Sequence[str] = ()) -> list[Cell]:
         """The cells of the named parts, or all."""

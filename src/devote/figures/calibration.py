@@ -61,7 +61,11 @@ def ablation(folder: Path, kind: str) -> Figure:
     for panel, score in zip(figure.subplots(1, 2), ("auroc_y", "rho_f"), strict=True):
         for label, points in _series(rows, kind, score).items():
             xs, ys, errors = (np.array(column) for column in zip(*sorted(points), strict=True))
-            panel.errorbar(xs, ys, errors, marker="o", capsize=2, label=label)
+            if np.isnan(xs).any():
+                panel.axhline(ys[0], ls=":", color="C0" if "UCI" in label else "C1", label=label)
+            else:
+                color = None if kind == "mlp" else "C0" if "UCI" in label else "C1"
+                panel.errorbar(xs, ys, errors, marker="o", capsize=2, label=label, color=color)
         panel.set_xscale("log", base=2)
         panel.set(xlabel="length scale" if kind == "rfn" else "width", ylabel=score)
         panel.legend(fontsize=6)
@@ -122,25 +126,29 @@ def _scores(folder: Path) -> list[Mapping[str, str]]:
 def _series(
     rows: Sequence[Mapping[str, str]], kind: str, score: str
 ) -> dict[str, list[tuple[float, float, float]]]:
-    """Lines (setting, score, standard error): the mean over UCI sets, and the GP task."""
+    """Lines (setting, score, standard error): the mean over UCI sets, and the GP task.
+
+    A model without a size, the automatic length scale, has the setting NaN.
+    """
     found: dict[tuple[str, float], dict[str, tuple[float, float]]] = {}
     for row in rows:
         name, _, size = row["model"].partition("-")
         if name == kind and row["score"] == score and row["mean"]:
             width, _, depth = size.partition("x")
-            depth_label = f"depth {depth}, " if depth else ""
+            label = "auto, " if size == "auto" else f"depth {depth}, " if depth else ""
+            setting = float("nan") if size == "auto" else float(width)
             value = (float(row["mean"]), float(row["standard_error"] or 0))
-            found.setdefault((depth_label, float(width)), {})[row["dataset"]] = value
+            found.setdefault((label, setting), {})[row["dataset"]] = value
     lines: dict[str, list[tuple[float, float, float]]] = {}
-    for (depth_label, setting), sets in found.items():
+    for (label, setting), sets in found.items():
         uci = [value for dataset, value in sets.items() if dataset != "gp"]
         if uci:
             means, errors = np.array(uci).T
             error = float(np.sqrt(np.sum(errors**2)) / len(uci))
-            label = f"{depth_label}{len(uci)} UCI sets"
-            lines.setdefault(label, []).append((setting, float(means.mean()), error))
+            whole = f"{label}{len(uci)} UCI sets"
+            lines.setdefault(whole, []).append((setting, float(means.mean()), error))
         if "gp" in sets:
-            lines.setdefault(f"{depth_label}GP task", []).append((setting, *sets["gp"]))
+            lines.setdefault(f"{label}GP task", []).append((setting, *sets["gp"]))
     return lines
 
 
@@ -155,7 +163,7 @@ def save(figure: Figure, note: str, path: Path) -> Path:
 class Drawing:
     """Which results to draw, and where to."""
 
-    results: Path = Path("results/calibration/paper")
+    results: Path = Path("runs/calibration/paper")
     out: Path | None = None
     """The directory of the results where not given."""
     models: tuple[str, ...] = ("boot-ens", "mlp-100x2", "rfn-0.25")

@@ -53,9 +53,10 @@ class Report:
     slices: tuple[Slice, ...]
 
     def as_dict(self) -> dict[str, Any]:
-        """Everything as numbers and lists, ready for JSON."""
+        """Everything as numbers and lists, ready for JSON: a number that is not there is None."""
+        numbers = {n: v if np.isfinite(v) else None for n, v in self.numbers.items()}
         return {
-            **self.numbers,
+            **numbers,
             "levels": self.levels.tolist(),
             "inside_coverage": self.inside_coverage.tolist(),
             "outside_coverage": self.outside_coverage.tolist(),
@@ -85,6 +86,8 @@ def calibration_report(
     if inside_x.shape[1] != outside_x.shape[1]:
         widths = (inside_x.shape[1], outside_x.shape[1])
         raise UserError("as many inputs in both sets", widths, "pass the same columns")
+    if names is not None and len(names) != inside_x.shape[1]:
+        raise UserError(f"{inside_x.shape[1]} names", len(names), "name every input")
     inside, outside = ask(predict, inside_x), ask(predict, outside_x)
     inside_error, outside_error = np.abs(inside_y - inside.mean), np.abs(outside_y - outside.mean)
     levels = np.linspace(0.05, 0.95, 19)
@@ -130,6 +133,9 @@ def _numbers(
 def ask(predict: Predict, x: np.ndarray) -> Prediction:
     """What a model says at some inputs, whichever of the two forms it answers in."""
     answer = predict(x)
+    if isinstance(answer, list):
+        # [mean, std] would pass for two samples
+        raise UserError("a tuple (mean, std) or an array of samples", "a list", "return a tuple")
     if isinstance(answer, tuple):
         if len(answer) != 2:
             raise UserError("(mean, std)", f"a tuple of {len(answer)}", "return two vectors")

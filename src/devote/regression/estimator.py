@@ -82,8 +82,9 @@ class EpistemicRegressor(RegressorMixin, BaseEstimator):
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> np.ndarray:  # noqa: N803
         """Functions drawn from the belief, `(rows, n_samples)`: the mean plus c + g of members."""
         x = self._checked_inputs(X)
-        chosen = check_random_state(random_state).randint(self.members, size=n_samples)
-        return (self._mean(x) + self.target_scale_ * self._residuals(x)[chosen]).T
+        members = self._residuals(x)
+        chosen = check_random_state(random_state).randint(len(members), size=n_samples)
+        return (self._mean(x) + self.target_scale_ * members[chosen]).T
 
     def __sklearn_is_fitted__(self) -> bool:
         return "pairs_" in vars(self)
@@ -114,10 +115,22 @@ class EpistemicRegressor(RegressorMixin, BaseEstimator):
                 f"n_samples = {len(x)}",
                 "give more rows or fewer members",
             )
-        constant = np.flatnonzero(np.ptp(x, axis=0) == 0).tolist()
-        if constant:
-            raise UserError(
-                "inputs that vary",
-                f"constant columns {constant}",
-                "drop them, e.g. with VarianceThreshold in a Pipeline",
-            )
+        _check_columns(x)
+
+
+def _check_columns(x: np.ndarray) -> None:
+    """Refuse columns without a value or without variation in single precision."""
+    with np.errstate(over="ignore"):
+        single = x.astype(np.float32)
+    huge = np.flatnonzero(~np.isfinite(single).all(axis=0)).tolist()
+    if huge:
+        fix = "scale the inputs, e.g. with StandardScaler in a Pipeline"
+        raise UserError("inputs within single precision", f"too large columns {huge}", fix)
+    constant = np.flatnonzero(single.max(axis=0) == single.min(axis=0)).tolist()
+    if constant:
+        raise UserError(
+            "inputs that vary in single precision",
+            f"constant columns {constant}",
+            "drop them, e.g. with VarianceThreshold in a Pipeline; if they vary a little, scale "
+            "the inputs first, e.g. with StandardScaler",
+        )

@@ -12,27 +12,41 @@ _ROWS = 600
 _GAPS = 5
 
 
-def choose_length_scale(x: np.ndarray, y: np.ndarray, seed: int = 0) -> float:
+def choose_length_scale(
+    x: np.ndarray, y: np.ndarray, seed: int = 0, unit: float | None = None
+) -> float:
     """The candidate that best tells gaps made inside the training data from the rest of it.
 
     Gaps are cut along a few inputs as in the experiments; an exact GP, which prior and corrector
-    approximate, stands in for the ensemble; the score is the misfit AUROC. Candidates are in units
-    of the median spread of an input (1st to 99th percentile), so that scaling all inputs scales
-    the choice. Ties go to the shorter length.
+    approximate, stands in for the ensemble; the score is the misfit AUROC. Candidates are in
+    units of `unit`: where it is not given, of the median spread of the inputs that have one (1st
+    to 99th percentile), so that scaling all inputs scales the choice. Ties go to the shorter
+    length.
     """
-    unit = float(np.median(np.diff(np.percentile(x, [1, 99], axis=0), axis=0)))
+    unit = _spread(x) if unit is None else unit
     generator = np.random.default_rng(seed)
     if len(x) > _ROWS:
         chosen = generator.choice(len(x), _ROWS, replace=False)
         x, y = x[chosen], y[chosen]
     deviation = float(np.std(y))
-    if len(x) < 30 or deviation == 0 or unit == 0:
-        return CANDIDATES[0] * (unit or 1.0)
+    if len(x) < 30 or deviation == 0:
+        return CANDIDATES[0] * unit
     y = (y - np.mean(y)) / deviation
     inputs = generator.permutation(x.shape[1])[:_GAPS]
-    scores = [np.nanmean([_score(x, y, i, c * unit) for i in inputs]) for c in CANDIDATES]
-    best = int(np.argmax(np.nan_to_num(scores, nan=0.0)))
-    return CANDIDATES[best] * unit
+    scores = [_mean([_score(x, y, i, c * unit) for i in inputs]) for c in CANDIDATES]
+    return CANDIDATES[int(np.argmax(scores))] * unit
+
+
+def _spread(x: np.ndarray) -> float:
+    """Median over inputs; one that is nearly always the same, a rare dummy, has none."""
+    spreads = np.diff(np.percentile(x, [1, 99], axis=0), axis=0)[0]
+    return float(np.median(spreads[spreads > 0])) if np.any(spreads > 0) else 1.0
+
+
+def _mean(scores: list[float]) -> float:
+    """Over the gaps that have a misfit; 0 where none has."""
+    valid = [score for score in scores if np.isfinite(score)]
+    return float(np.mean(valid)) if valid else 0.0
 
 
 def _score(x: np.ndarray, y: np.ndarray, number: int, length_scale: float) -> float:

@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from devote.regression.priors import MLP, RFN, Net, Prior
-from devote.regression.rows import pad, stack
-from devote.regression.training import Progress, Targets, Training, evaluate, train
+from devote.regression.priors import MLP, Net, Prior
+from devote.regression.rows import Rows, pad, stack
+from devote.regression.training import Targets, Training, Watch, evaluate, train
 
 MEAN = MLP(width=100, depth=2)  # paper
 MEAN_DECAY = 1e-4  # paper
@@ -36,10 +36,10 @@ def fit_mean(
     seeds: Sequence[int],
     architecture: MLP = MEAN,
     weight_decay: float = MEAN_DECAY,
-    progress: Progress | None = None,
+    watch: Watch | None = None,
 ) -> Any:
     """The separate predictor of the mean: one network per split, from labels alone."""
-    return fit_bootstrap(splits, 1, training, seeds, architecture, weight_decay, progress, False)
+    return fit_bootstrap(splits, 1, training, seeds, architecture, weight_decay, watch, False)
 
 
 def fit_bootstrap(
@@ -49,7 +49,7 @@ def fit_bootstrap(
     seeds: Sequence[int],
     architecture: MLP = MEAN,
     weight_decay: float = MEAN_DECAY,
-    progress: Progress | None = None,
+    watch: Watch | None = None,
     resample: bool = True,
 ) -> Any:
     """Independent mean predictors; with `resample`, a Poisson(1) weight per member and row."""
@@ -59,32 +59,37 @@ def fit_bootstrap(
     value = jnp.broadcast_to(pad([s.y for s in splits], rows.length)[:, None], shape)
     weight = jnp.ones(shape)
     if resample:
-        draws = [np.random.default_rng([seed, 2]).poisson(1.0, shape[1:]) for seed in seeds]
-        weight = jnp.asarray(np.stack(draws), jnp.float32)
+        weight = jnp.asarray(_poisson(rows, members, seeds))
     learns = architecture.trained(nets)
     targets = Targets(value, weight)
-    return train(nets, learns, rows, targets, seeds, training, weight_decay, progress)
+    return train(nets, learns, rows, targets, seeds, training, weight_decay, watch)
+
+
+def _poisson(rows: Rows, members: int, seeds: Sequence[int]) -> np.ndarray:
+    """Weights of the real rows alone, so that a split's do not depend on the padding."""
+    draws = [
+        np.random.default_rng([seed, 2]).poisson(1.0, (count, members))
+        for seed, count in zip(seeds, rows.real, strict=True)
+    ]
+    return pad(draws, rows.length).swapaxes(1, 2)
 
 
 def fit_pairs(
-    prior: Prior | Sequence[RFN],
+    prior: Prior,
     inputs: Sequence[np.ndarray],
     members: int,
     training: Training,
     seeds: Sequence[int],
-    progress: Progress | None = None,
+    watch: Watch | None = None,
 ) -> Pairs:
-    """Correctors that minimise (c + g)^2 at the training inputs; labels are not used.
-
-    Splits may have length scales of their own: then `prior` is one RFN per split.
-    """
+    """Correctors that minimise (c + g)^2 at the training inputs; labels are not used."""
     rows = stack(inputs, training.batch_size)
     priors = _draw(prior, seeds, 0, members, rows.x.shape[-1])
     correctors = _draw(prior, seeds, 1, members, rows.x.shape[-1])
     value = -jnp.asarray(np.stack(evaluate(priors, list(np.asarray(rows.x)), training.layout)))
     targets = Targets(value, jnp.ones_like(value))
-    learns = _of_split(prior, 0).trained(correctors)
-    fitted = train(correctors, learns, rows, targets, seeds, training, progress=progress)
+    learns = prior.trained(correctors)
+    fitted = train(correctors, learns, rows, targets, seeds, training, watch=watch)
     return Pairs(priors, fitted)
 
 
@@ -94,18 +99,9 @@ def residuals(pairs: Pairs, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
     return [corrector + prior for corrector, prior in both]
 
 
-def _of_split(prior: Prior | Sequence[RFN], number: int) -> Prior:
-    return prior if isinstance(prior, RFN | MLP) else prior[number]
-
-
-def _draw(
-    prior: Prior | Sequence[RFN], seeds: Sequence[int], purpose: int, members: int, inputs: int
-) -> Any:
+def _draw(prior: Prior, seeds: Sequence[int], purpose: int, members: int, inputs: int) -> Any:
     """Fresh networks over (splits, members); those of a split depend on its seed alone."""
-    nets = [
-        _of_split(prior, number).draw(np.random.default_rng([seed, purpose]), members, inputs)
-        for number, seed in enumerate(seeds)
-    ]
+    nets = [prior.draw(np.random.default_rng([seed, purpose]), members, inputs) for seed in seeds]
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *nets)
 
 

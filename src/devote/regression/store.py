@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from devote.core.errors import UserError
-
 
 def write(path: Path, content: bytes) -> None:
     """Replace a file in one step: a reader, or a crash, sees the old content or the new."""
@@ -23,10 +21,10 @@ def write(path: Path, content: bytes) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
-    """Named numeric arrays."""
+def write_arrays(path: Path, arrays: Mapping[str, np.ndarray], compressed: bool = True) -> None:
+    """Named arrays, as a plain .npz file."""
     buffer = io.BytesIO()
-    np.savez_compressed(buffer, allow_pickle=False, **dict(arrays))
+    (np.savez_compressed if compressed else np.savez)(buffer, allow_pickle=False, **dict(arrays))
     write(path, buffer.getvalue())
 
 
@@ -41,18 +39,14 @@ def write_json(path: Path, content: Any) -> None:
     write(path, (json.dumps(_plain(content), indent=1, allow_nan=False) + "\n").encode())
 
 
-def finished(path: Path, settings: Mapping[str, Any]) -> bool:
-    """Whether a result is there; one of other settings is refused, never mixed in."""
-    if not path.is_file():
-        return False
-    found = json.loads(path.read_text())["settings"]
-    if found != _plain(settings):
-        raise UserError(
-            f"results of these settings in {path}",
-            {key: value for key, value in found.items() if value != _plain(settings).get(key)},
-            "choose another `out` directory, or delete the file",
-        )
-    return True
+def changed_settings(
+    saved: Mapping[str, Any], now: Mapping[str, Any], defaults: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Saved settings with another value now; one that was not saved must be at its default."""
+    saved, now, defaults = _plain(saved), _plain(now), _plain(defaults)
+    changed = {n: value for n, value in saved.items() if n not in now or now[n] != value}
+    new = {n: None for n in now if n not in saved and now[n] != defaults[n]}
+    return changed | new
 
 
 def _plain(content: Any) -> Any:

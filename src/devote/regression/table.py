@@ -2,25 +2,22 @@
 
 import csv
 import io
-import json
-from collections.abc import Callable
-from pathlib import Path
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from devote.measure.calibration import Estimate, over_splits
+from devote.measure.calibration import Estimate
+from devote.regression.scores import AUROC, AUTO, COLUMNS, POOLED, RHO, Cell, find, regret
 
-COLUMNS = ("concrete", "energy", "kin8nm", "naval", "protein", "power", "wine", "yacht", "gp")
-TABLE_MODELS = ("boot-ens", "mlp-100x2", "rfn-0.25", "rfn-0.5")
-LENGTHS = ("rfn-0.25", "rfn-0.5", "rfn-1", "rfn-2", "rfn-4")
-AUROC, RHO = "auroc_y", "rho_f"
-"""Headline choices: a misfit errs against the observation, the correlation is with |f - mu|."""
+REFERENCE = "gp-exact"
+"""No competitor: it knows the kernel and the noise of the GP task."""
+TABLE_MODELS = ("boot-ens", "mlp-100x2", "rfn-0.25", "rfn-0.5", REFERENCE)
 _BLOCKS = (
     ("AUROC, misfit OOD (misfits err against y)", AUROC),
     ("Correlation of |f - mu| and sigma", RHO),
     ("Other choice: AUROC, misfits err against f", "auroc_f"),
     ("Other choice: correlation of |y - mu| and sigma", "rho_y"),
+    ("Other choice: one correlation of |f - mu| and sigma over the points of all splits", POOLED),
 )
 
 PAPER = {
@@ -36,96 +33,84 @@ PAPER = {
 """Table "calibration_main", in the order of `COLUMNS`, then the mean without gp."""
 
 
-class Cell(NamedTuple):
-    """A model on a dataset: every score over splits, and how long it took."""
-
-    model: str
-    dataset: str
-    scores: dict[str, Estimate]
-    seconds: float
-
-
-def collect(out: Path) -> list[Cell]:
-    """The finished cells below a directory."""
-    cells = []
-    for path in sorted(out.glob("*/*.json")):
-        result = json.loads(path.read_text())
-        splits = result["splits"]
-        if splits:
-            nan = float("nan")
-            scores = {
-                name: over_splits([nan if row[name] is None else row[name] for row in splits])
-                for name in splits[0]
-            }
-            cells.append(Cell(result["model"], result["dataset"], scores, result["seconds"]))
-    return cells
-
-
-def mean_over_sets(cells: list[Cell], model: str, score: str) -> float:
-    """Mean over the eight UCI sets; NaN while one is missing."""
-    found = {cell.dataset: cell.scores[score].mean for cell in cells if cell.model == model}
-    return float(np.mean([found.get(name, np.nan) for name in COLUMNS[:-1]]))
-
-
-def regret(cells: list[Cell], score: str = AUROC) -> dict[str, float]:
-    """Per dataset, how far the automatic length scale is below the best of the fixed ones."""
-    found = {(cell.model, cell.dataset): cell.scores[score].mean for cell in cells}
-    complete = [n for n in COLUMNS if all((m, n) in found for m in (*LENGTHS, "rfn-auto"))]
-    return {n: max(found[m, n] for m in LENGTHS) - found["rfn-auto", n] for n in complete}
-
-
-def as_csv(cells: list[Cell]) -> str:
+def as_csv(cells: Sequence[Cell]) -> str:
     """One line per model, dataset and score: ours, its standard error, the paper's."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["model", "dataset", "score", "mean", "standard_error", "splits", "paper"])
     for cell in cells:
-        for score, estimate in cell.scores.items():
+        for score in cell.scores:
+            estimate = cell.estimate(score)
             paper = None if "separate" in score else _paper(cell.model, score, cell.dataset)
             row = [cell.model, cell.dataset, score, *map(_number, estimate[:2]), estimate.splits]
             writer.writerow([*row, "" if paper is None else paper])
+    for name, lost in regret(cells).items():
+        writer.writerow([AUTO, name, f"regret_{AUROC}", *map(_number, lost[:2]), lost.splits, ""])
     return text.getvalue()
 
 
-def as_markdown(cells: list[Cell], preset: str) -> str:
+def as_markdown(cells: Sequence[Cell], preset: str) -> str:
     """Ours (paper's); bold is the best of ours in a column, underlined the second."""
     names = {cell.model for cell in cells}
     models = [m for m in TABLE_MODELS if m in names] + sorted(names - set(TABLE_MODELS))
-    parts = [f"Preset `{preset}`. Ours ± standard error over splits (paper).\n"]
+    parts = [
+        f"Preset `{preset}`. Ours ± standard error over splits (paper). (n=7): only so many splits "
+        "have a value. The mean is over the eight UCI sets.\n"
+    ]
+    columns = [*COLUMNS, "mean"]
     for title, score in _BLOCKS:
-        lines = [f"\n{title}\n", "| model | " + " | ".join([*COLUMNS, "mean"]) + " |"]
-        lines.append("| --- " * (len(COLUMNS) + 2) + "|")
-        columns = [_column(cells, models, score, name) for name in [*COLUMNS, "mean"]]
-        lines += [f"| {m} | " + " | ".join(c[m] for c in columns) + " |" for m in models]
+        lines = [f"\n{title}\n", *_header(["model", *columns])]
+        texts = [_column(cells, models, score, name) for name in columns]
+        lines += [f"| {m} | " + " | ".join(c[m] for c in texts) + " |" for m in models]
         parts.append("\n".join(lines) + "\n")
-    regrets = [f"{name} {value:.3f}" for name, value in regret(cells).items()]
-    if regrets:
-        parts.append(f"\nAUROC lost by the automatic length scale: {', '.join(regrets)}.\n")
     seconds = sum(cell.seconds for cell in cells)
-    return "".join(parts) + f"\n{len(cells)} cells, {seconds:.0f} s of fitting and scoring.\n"
+    parts += [_regrets(cells), f"\n{len(cells)} cells, {seconds:.0f} s of fitting and scoring.\n"]
+    return "".join(parts)
 
 
-def _column(cells: list[Cell], models: list[str], score: str, name: str) -> dict[str, str]:
+def _regrets(cells: Sequence[Cell]) -> str:
+    """What the automatic length scale chose and what that cost; nothing where it is not known."""
+    lost = regret(cells)
+    if not lost:
+        return ""
+    chosen = {cell.dataset: cell.lengths for cell in cells if cell.model == AUTO}
+    lines = ["\nAUROC that the automatic length scale loses against the best fixed one\n"]
+    lines += _header(["set", "regret", "chosen in the splits"])
+    for name, estimate in lost.items():
+        label = f"mean of {estimate.splits} UCI sets" if name == "mean" else name
+        lengths = ", ".join(f"{length:g}" for length in chosen.get(name, ()))
+        lines.append(f"| {label} | {_text(estimate)}{_error(estimate)} | {lengths} |")
+    return "\n".join(lines) + "\n"
+
+
+def _header(names: list[str]) -> list[str]:
+    return ["| " + " | ".join(names) + " |", "| --- " * len(names) + "|"]
+
+
+def _column(cells: Sequence[Cell], models: list[str], score: str, name: str) -> dict[str, str]:
     """Texts of one column, marked."""
-    ours: dict[str, float] = {}
-    texts = {}
-    for model in models:
-        found = [c.scores[score] for c in cells if (c.model, c.dataset) == (model, name)]
-        estimate = found[0] if found else Estimate(float("nan"), float("nan"), 0)
-        if name == "mean":
-            estimate = estimate._replace(mean=mean_over_sets(cells, model, score))
-        ours[model] = estimate.mean
-        texts[model] = "-" if np.isnan(estimate.mean) else f"{estimate.mean:.3f}"
-    ranked = sorted((m for m in models if texts[m] != "-"), key=lambda m: -ours[m])
+    ours = {model: find(cells, model, score, name) for model in models}
+    asked = {cell.model: cell.asked for cell in cells if cell.dataset == name}
+    texts = {model: _text(estimate) for model, estimate in ours.items()}
+    rivals = [m for m in models if texts[m] != "-" and m != REFERENCE]
+    ranked = sorted(rivals, key=lambda m: -ours[m].mean)
     for model, mark in zip(ranked[:2], (_bold, _underlined), strict=False):
         texts[model] = mark(texts[model])
-    for model in models:
-        error = [c.scores[score].error for c in cells if (c.model, c.dataset) == (model, name)]
-        if error and np.isfinite(error[0]):
-            texts[model] += f" ± {error[0]:.3f}"
+    for model, estimate in ours.items():
+        texts[model] += _error(estimate)
+        if estimate.splits < asked.get(model, 0):
+            texts[model] += f" (n={estimate.splits})"
         paper = _paper(model, score, name)
         texts[model] += "" if paper is None else f" ({paper:.3f})"
     return texts
+
+
+def _text(estimate: Estimate) -> str:
+    return "-" if np.isnan(estimate.mean) else f"{estimate.mean:.3f}"
+
+
+def _error(estimate: Estimate) -> str:
+    return f" ± {estimate.error:.3f}" if np.isfinite(estimate.error) else ""
 
 
 def _paper(model: str, score: str, column: str) -> float | None:

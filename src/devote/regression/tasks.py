@@ -1,7 +1,7 @@
 """One cell of the table: a model on all splits of a dataset."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,7 +12,6 @@ from devote.measure.calibration import correlation, misfit_auroc
 from devote.regression import uci
 from devote.regression.exact_gp import exact_posterior
 from devote.regression.gp_task import PAPER, draw_task
-from devote.regression.length_scale import choose_length_scale
 from devote.regression.models import (
     Labelled,
     fit_bootstrap,
@@ -24,7 +23,7 @@ from devote.regression.models import (
 from devote.regression.perceptron import Init
 from devote.regression.priors import MLP, RFN, Prior, Readout, Trains
 from devote.regression.splits import Split, Ties, gap_splits, unit_scale
-from devote.regression.training import Progress, Training, evaluate
+from devote.regression.training import Training, Watch, evaluate
 
 GP = "gp"
 
@@ -78,10 +77,16 @@ def scaled_table(name: str, data: Path | None) -> tuple[np.ndarray, np.ndarray]:
     return table[:, :-1], table[:, -1]
 
 
-def fit_reference(x: np.ndarray, y: np.ndarray, variant: Variant, training: Training) -> np.ndarray:
+def fit_reference(
+    x: np.ndarray,
+    y: np.ndarray,
+    variant: Variant,
+    training: Training,
+    watch: Watch | None = None,
+) -> np.ndarray:
     """The denoised proxy of a UCI target: a mean predictor of the whole table, at its rows."""
     architecture = MLP(init=variant.init)
-    nets = fit_mean([Labelled(x, y)], training, [0], architecture, variant.weight_decay)
+    nets = fit_mean([Labelled(x, y)], training, [0], architecture, variant.weight_decay, watch)
     return evaluate(nets, [x])[0][0]
 
 
@@ -111,11 +116,11 @@ def parse_prior(model: str, variant: Variant) -> Prior:
 
 
 def separate_mean(
-    data: Dataset, variant: Variant, training: Training, progress: Progress | None = None
+    data: Dataset, variant: Variant, training: Training, watch: Watch | None = None
 ) -> np.ndarray:
     """The separate mean predictor's answers, `(splits, rows)`."""
     seeds, architecture = range(len(data.splits)), MLP(init=variant.init)
-    nets = fit_mean(data.labelled, training, seeds, architecture, variant.weight_decay, progress)
+    nets = fit_mean(data.labelled, training, seeds, architecture, variant.weight_decay, watch)
     return np.stack([outputs[0] for outputs in evaluate(nets, data.asked)])
 
 
@@ -126,7 +131,7 @@ def answer(
     members: int,
     variant: Variant,
     training: Training,
-    progress: Progress | None = None,
+    watch: Watch | None = None,
 ) -> Answer:
     """What a model says at the asked inputs of every split."""
     seeds = range(len(data.splits))
@@ -144,16 +149,12 @@ def answer(
             seeds,
             MLP(init=variant.init),
             variant.weight_decay,
-            progress,
+            watch,
         )
         outputs = evaluate(nets, data.asked)
         return Answer(np.stack([o.mean(axis=0) for o in outputs]), _spreads(outputs))
     inputs = [split.train.x for split in data.splits]
-    prior: Prior | list[RFN] = parse_prior(model, variant)
-    if isinstance(prior, RFN) and prior.length_scale == "auto":
-        lengths = [choose_length_scale(*rows) for rows in data.labelled]
-        prior = [replace(prior, length_scale=length) for length in lengths]
-    fitted = fit_pairs(prior, inputs, members, training, seeds, progress)
+    fitted = fit_pairs(parse_prior(model, variant), inputs, members, training, seeds, watch)
     return Answer(mean, _spreads(residuals(fitted, data.asked)))
 
 
@@ -173,6 +174,19 @@ def score(data: Dataset, mean: np.ndarray, std: np.ndarray) -> list[dict[str, fl
             scores[f"rho_{name}"] = correlation(error, sigma[:judged])
         rows.append(scores)
     return rows
+
+
+def pooled(data: Dataset, mean: np.ndarray, std: np.ndarray) -> dict[str, float]:
+    """One correlation over the points of all splits, with errors against y and against f."""
+    found = {}
+    for name in ("y", "f"):
+        errors, sigmas = [], []
+        for split, mu, sigma in zip(data.splits, mean, std, strict=True):
+            target = np.concatenate([split.inside._asdict()[name], split.outside._asdict()[name]])
+            errors.append(target - mu[: len(target)])
+            sigmas.append(sigma[: len(target)])
+        found[f"rho_{name}"] = correlation(np.concatenate(errors), np.concatenate(sigmas))
+    return found
 
 
 def _spreads(outputs: Sequence[np.ndarray]) -> np.ndarray:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol
 
 import equinox as eqx
 import jax
@@ -23,7 +23,7 @@ Progress = Callable[[int, int], None]
 _BLOCK = 512
 """Rows evaluated at once: the features of a block stay in cache."""
 _CHUNK = 25
-"""Most epochs in one call of the compiled program; progress is told between calls."""
+"""Most epochs in one call of the compiled program; `Watch` is told between calls."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,16 @@ class Targets(NamedTuple):
 
     value: Float[Array, "splits members rows"]
     weight: Float[Array, "splits members rows"]
+
+
+class Watch(Protocol):
+    """Who looks after a fit: it may keep the state and give it back to a later process."""
+
+    def restore(self, state: Any) -> tuple[Any, int]:
+        """The state to begin with, and how many epochs it has behind it."""
+
+    def tell(self, state: Any, done: int, total: int) -> None:
+        """The state after some of the epochs."""
 
 
 class _Lane(NamedTuple):
@@ -72,7 +82,7 @@ def train(
     seeds: Sequence[int],
     settings: Training,
     weight_decay: float = 0.0,
-    progress: Progress | None = None,
+    watch: Watch | None = None,
 ) -> Any:
     """Networks stacked over (splits, members), fitted by weighted least squares.
 
@@ -80,27 +90,31 @@ def train(
     order that depends on the seed of the split alone.
     """
     parts, frozen = eqx.partition(nets, trained)
-    lanes = _start(parts)
+    lanes, behind = _start(parts), 0
+    if watch:
+        lanes, behind = watch.restore(lanes)
     generators = [np.random.default_rng([seed, 3]) for seed in seeds]
     batch = min(settings.batch_size, rows.length)
     ragged = len({-(-count // batch) for count in rows.real}) > 1
     epochs = next(n for n in range(_CHUNK, 0, -1) if settings.epochs % n == 0)
     for done in range(epochs, settings.epochs + 1, epochs):
-        orders = jnp.asarray(_orders(generators, rows, epochs))
+        # Drawn for finished epochs too: the later orders depend on how many were drawn.
+        orders = _orders(generators, rows, epochs)
+        if done <= behind:
+            continue
         lanes = _run(
             lanes,
             frozen,
             rows.x,
             targets,
-            orders,
+            jnp.asarray(orders),
             jnp.asarray(rows.real),
             settings,
             weight_decay,
             ragged,
         )
-        if progress:
-            jax.block_until_ready(lanes)
-            progress(done, settings.epochs)
+        if watch:
+            watch.tell(jax.block_until_ready(lanes), done, settings.epochs)
     return eqx.combine(lanes.trained, frozen)
 
 

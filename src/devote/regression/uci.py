@@ -1,9 +1,9 @@
 """The eight UCI tables: found in a data directory, else in a cache, else downloaded."""
 
 import hashlib
+import http.client
 import io
 import os
-import urllib.error
 import urllib.request
 import zipfile
 from pathlib import Path
@@ -111,7 +111,7 @@ def load(name: str, directory: Path | None = None, download: bool = True) -> np.
     places = _places(name, directory)
     for place in places:
         if place.is_file():
-            values = _verified(np.loadtxt(place, delimiter=",", ndmin=2), table, str(place))
+            values = _verified(_read(place), table, str(place))
             return np.delete(values, table.constant, axis=1)
     if not download:
         raise _missing(name, places, ["downloading was not allowed"])
@@ -122,6 +122,14 @@ def load(name: str, directory: Path | None = None, download: bool = True) -> np.
     temporary.write_text(as_csv(values))
     temporary.replace(cache)
     return np.delete(values, table.constant, axis=1)
+
+
+def _read(place: Path) -> np.ndarray:
+    try:
+        return np.loadtxt(place, delimiter=",", ndmin=2)
+    except ValueError as error:
+        fix = "remove the header or other text from the file"
+        raise UserError(f"numbers between commas in {place}", error, fix) from error
 
 
 def as_csv(values: np.ndarray) -> str:
@@ -144,7 +152,7 @@ def _download(name: str, table: Table, places: list[Path]) -> np.ndarray:
         try:
             with urllib.request.urlopen(source.url, timeout=60) as reply:
                 return _verified(_parse(reply.read(), source, table), table, source.url)
-        except (urllib.error.URLError, TimeoutError, zipfile.BadZipFile, ValueError) as error:
+        except (OSError, http.client.HTTPException, zipfile.BadZipFile, ValueError) as error:
             failures.append(f"{source.url}: {error}")
     raise _missing(name, places, failures)
 
@@ -178,5 +186,5 @@ def _missing(name: str, places: list[Path], reasons: list[str]) -> UserError:
         f"the table {name}",
         "; ".join(reasons),
         f"put {name}.csv (no header, {TABLES[name].shape[0]} rows, inputs first, target last) at "
-        f"{wanted}, or name its directory in the setting `data` or in {VARIABLE}",
+        f"{wanted}, or set {VARIABLE} to its directory",
     )

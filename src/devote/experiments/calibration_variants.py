@@ -1,0 +1,99 @@
+"""What each choice between the paper's text and the authors' code does to the table."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from devote.experiments.calibration import figure_of_cells, note, scores_of, study_at
+from devote.experiments.calibration_cell import cells_at
+from devote.experiments.figure import Figure
+from devote.loops.durable import atomic_write_text
+from devote.regression.plan import Study
+from devote.regression.scores import AUROC, RHO, Cell, over_sets
+from devote.regression.table import REFERENCE, TABLE_MODELS
+from devote.regression.tasks import AUTHORS, GP
+
+LABEL = "calibration_variants"
+MODELS = tuple(model for model in TABLE_MODELS if model != REFERENCE)
+ALONE = ("readout", "trains", "init", "ties")
+"""Settings that are changed to the authors' one at a time."""
+RFN_ONLY = ("readout", "trains")
+"""These do not touch the other models."""
+
+
+def variant_studies(scale: str, root: Path) -> dict[str, Study]:
+    """The study by variant: the paper's, each of the authors' choices alone, and all of them."""
+    base = replace(study_at(scale, root), models=MODELS)
+    studies = {"paper": base}
+    rfn = tuple(model for model in MODELS if model.startswith("rfn"))
+    for name in ALONE:
+        variant = replace(base.variant, **{name: vars(AUTHORS)[name]})
+        models = rfn if name in RFN_ONLY else MODELS
+        out = base.out.with_name(f"{base.out.name}-{name}")
+        studies[name] = replace(base, variant=variant, models=models, out=out)
+    if scale == "smoke":
+        variant = replace(AUTHORS, features=base.variant.features)
+        out = base.out.with_name(f"{base.out.name}-authors")
+        return studies | {"authors": replace(base, variant=variant, out=out)}
+    out = base.out.with_name("authors")
+    return studies | {"authors": replace(base, preset="authors", variant=AUTHORS, out=out)}
+
+
+def calibration_variants(scale: str, root: Path) -> Figure:
+    """Mean AUROC and correlation of every model by variant, on the datasets of the scale."""
+    studies = variant_studies(scale, root)
+    parts = {
+        name: [cell for part in cells_at(study).values() for cell in part]
+        for name, study in studies.items()
+    }
+    caption = note(studies["paper"], LABEL, scale)
+
+    def draw(out: Path) -> list[Path]:
+        found = {name: scores_of(study) for name, study in studies.items()}
+        if not any(found.values()):
+            return []
+        datasets = studies["paper"].chosen_datasets()
+        atomic_write_text(out / "table.md", f"{caption}\n\n{as_markdown(found, datasets)}")
+        return [out / "table.md"]
+
+    return figure_of_cells(LABEL, "Calibration by variant", scale, parts, draw, caption)
+
+
+def as_markdown(found: dict[str, list[Cell]], datasets: Sequence[str]) -> str:
+    """Two tables, the mean of the UCI sets and the GP task; variant by model."""
+    uci = [name for name in datasets if name != GP]
+    parts = ["Each entry: AUROC (misfits err against y) / correlation of |f - mu| and sigma.\n"]
+    if uci:
+        parts.append(_block(f"Mean of {', '.join(uci)}", found, uci))
+    if GP in datasets:
+        parts.append(_block("GP task", found, [GP]))
+    return "\n".join(parts)
+
+
+def _block(title: str, found: dict[str, list[Cell]], datasets: Sequence[str]) -> str:
+    lines = [f"{title}\n", "| variant | " + " | ".join(MODELS) + " |"]
+    lines.append("| --- " * (len(MODELS) + 1) + "|")
+    for variant, cells in found.items():
+        texts = [_entry(variant, cells, model, datasets) for model in MODELS]
+        lines.append(f"| {variant} | " + " | ".join(texts) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _entry(variant: str, cells: Sequence[Cell], model: str, datasets: Sequence[str]) -> str:
+    if variant in RFN_ONLY and not model.startswith("rfn"):
+        return "as paper"
+    mine = {cell.dataset: cell for cell in cells if cell.model == model}
+    if any(name not in mine for name in datasets):
+        return "-"
+    return " / ".join(
+        _number(*over_sets([mine[name].estimate(score) for name in datasets])[:2])
+        for score in (AUROC, RHO)
+    )
+
+
+def _number(mean: float, error: float) -> str:
+    if np.isnan(mean):
+        return "-"
+    return f"{mean:.3f}" + (f" ± {error:.3f}" if np.isfinite(error) else "")

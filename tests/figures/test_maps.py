@@ -37,6 +37,7 @@ def test_three_dimensions_are_summed_to_every_pair_with_the_second_going_up() ->
 GRIDS = {
     "strip": EveryIndex(48).grid,
     "plane": CoverageBins((0, 1), (0.0, 0.0), (1.0, 1.0), 4, 2).grid,
+    "unnamed": Grid((2, 2, 2), np.ones(8, bool), np.ones(8, bool)),
     "box": CoverageBins((0, 1, 2), (0.0,) * 3, (1.0,) * 3, 4, 3).grid,
 }
 

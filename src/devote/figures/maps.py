@@ -32,7 +32,8 @@ def planes(grid: Grid, visits: np.ndarray) -> list[tuple[Grid, np.ndarray]]:
         return [(grid, visits)]
     if len(grid.shape) == 1:
         strip = (0.0, float(grid.size), 0.0, 1.0)
-        flat = Grid((1, grid.size), grid.eligible, grid.reachable, None, strip, (*grid.labels, ""))
+        labels = (grid.labels[0], "")
+        flat = Grid((1, grid.size), grid.eligible, grid.reachable, None, strip, labels)
         return [(flat, visits)]
     return [_plane(grid, visits, pair) for pair in combinations(range(len(grid.shape)), 2)]
 
@@ -47,7 +48,8 @@ def _plane(grid: Grid, visits: np.ndarray, pair: tuple[int, int]) -> tuple[Grid,
     across, up = pair
     shape = (grid.shape[up], grid.shape[across])
     extent = (0.0, float(shape[1]), 0.0, float(shape[0]))
-    labels = (f"{grid.labels[across]} (bin)", f"{grid.labels[up]} (bin)")
+    names = dict(enumerate(grid.labels))  # a grid may name fewer axes than it has
+    labels = tuple(f"{names.get(axis, f'axis {axis}')} (bin)" for axis in pair)
     eligible, reachable = flat(grid.eligible) > 0, flat(grid.reachable) > 0
     return Grid(shape, eligible, reachable, None, extent, labels), flat(visits)
 

@@ -17,6 +17,7 @@ from devote.core import Agent, Env, HostEnv
 from devote.core.errors import UserError
 from devote.envs.gymnasium_list import require_finite
 from devote.envs.spaces import Actions, Observations
+from devote.experiments.identity import defaults
 from devote.given import Given, given, spaces_seen
 from devote.loops.keys import run_keys
 from devote.loops.program import HASTY, Program
@@ -128,7 +129,7 @@ class Model:
         if self._training is None:
             store: Store = Nowhere()
             if self.directory is not None:
-                store = DirectoryStore(self.directory, self._identity())
+                store = DirectoryStore(self.directory, self._identity(), defaults(self.run))
             training = Training(self.program, reporter, store)
             training.begin(self._before[1] if self._loaded else None)
             self._training = training
@@ -144,7 +145,7 @@ class Model:
     def _before(self) -> tuple[int, Any]:
         """Steps and agent before any learning here: as loaded, as in the directory, or fresh."""
         if self.directory is not None and (self.directory / SETTINGS).exists():
-            require_settings(self.directory, self._identity(), MAY_CHANGE)
+            require_settings(self.directory, self._identity(), MAY_CHANGE, defaults(self.run))
             found = saved_agent(self.directory, self.agent)
             if found is not None:
                 return found

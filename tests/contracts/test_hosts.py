@@ -35,7 +35,7 @@ def on_host(compiled: FusedLoop) -> HostProgram:
     return HostProgram(compiled.agent, envs, make, settings, SEEDS)
 
 
-@pytest.mark.parametrize(("name", "task"), dict(PAIRS + TRACED).items())
+@pytest.mark.parametrize(("name", "task"), PAIRS + TRACED)
 def test_every_agent_fits_the_loop_on_the_host(name, task) -> None:
     compiled = loop(name, task)
     host = HostLoop(compiled.agent, compiled.env.spec, compiled.settings)

@@ -193,7 +193,7 @@ def test_nothing_is_imported_because_a_setting_names_it(tmp_path: Path, monkeypa
     (tmp_path / "trap.py").write_text("raise SystemExit('imported')")
     monkeypatch.syspath_prepend(tmp_path)
     for name in ("trap:Env", "trap:CartPole-v1"):
-        with pytest.raises(UserError, match="command line"):
+        with pytest.raises(UserError, match="name it yourself"):
             gymnasium_task(GymnasiumSettings(name), 1)
     assert "trap" not in sys.modules
 

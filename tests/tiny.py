@@ -11,7 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from devote.agents.devote import Devote, DevoteSettings
+from devote.agents.model_uncertainty import UncertaintySettings
 from devote.agents.sac import Sac, SacSettings
+from devote.agents.world_model import WorldModelSettings
 from devote.core import Box, Choice, EnvSpec, Index, Transition, Vector
 from devote.core.learning import Learner
 from devote.registry import AGENTS
@@ -27,6 +29,20 @@ SAC = SacSettings(
     learning_rate=3e-3,
 )
 DEVOTE = DevoteSettings(sac=SAC, num_indices=3, num_features=32)
+UNCERTAINTY = UncertaintySettings(
+    model=WorldModelSettings(
+        model_width=8,
+        model_depth=2,
+        memory_size=8,
+        memory_blocks=2,
+        code_groups=2,
+        code_classes=3,
+    ),
+    sequence_length=4,
+    num_guessers=3,
+    guesser_width=8,
+    embedding_size=4,
+)
 SPECS = {
     "continuous": EnvSpec("tiny", Vector((-2.0,) * 3, (2.0,) * 3), Box(2), 10),
     "discrete": EnvSpec("tiny", Index(12), Choice(3), 10),

@@ -17,8 +17,8 @@ from devote.core import Agent, Env, HostEnv
 from devote.core.errors import UserError
 from devote.envs.gymnasium_list import require_finite
 from devote.envs.spaces import Actions, Observations
-from devote.experiments.identity import defaults
 from devote.given import Given, given, spaces_seen
+from devote.identity import defaults
 from devote.loops.keys import run_keys
 from devote.loops.program import HASTY, Program
 from devote.loops.progress import Reporter

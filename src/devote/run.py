@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from devote.core.errors import UserError
-from devote.experiments.identity import defaults
+from devote.identity import defaults
 from devote.loops.fused import FusedLoop
 from devote.loops.host_program import HostProgram
 from devote.loops.program import FusedProgram, Program

@@ -1,5 +1,6 @@
 """World model and ensemble together: every label belongs to the row that is trained on it."""
 
+from dataclasses import replace
 from functools import cache
 
 import jax
@@ -7,14 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from devote.agents.model_uncertainty import ModelUncertainty, UncertaintySettings
-from devote.agents.world_model import WorldModelSettings
+from devote.agents.model_uncertainty import ModelUncertainty
 from devote.core.errors import UserError
 from devote.epistemic.disagreement import Guess, disagreement, guessing_loss
 from devote.nets.encoder import Encoder
 from devote.nets.latent import draw
 from devote.nets.recurrent import Latent
-from tiny import SPECS, assert_close, fresh, shaken, some_batch
+from tiny import SPECS, UNCERTAINTY, assert_close, fresh, shaken, some_batch
 
 LENGTH, SIZE = 4, 12
 SPEC = SPECS["continuous"]
@@ -22,21 +22,7 @@ KEY = jax.random.key(0)
 
 
 def built(encoder: Encoder, **changes) -> ModelUncertainty:
-    settings = UncertaintySettings(
-        model=WorldModelSettings(
-            model_width=8,
-            model_depth=2,
-            memory_size=8,
-            memory_blocks=2,
-            code_groups=2,
-            code_classes=3,
-        ),
-        sequence_length=LENGTH,
-        num_guessers=3,
-        guesser_width=8,
-        embedding_size=4,
-        **changes,
-    )
+    settings = replace(UNCERTAINTY, sequence_length=LENGTH, **changes)
     return ModelUncertainty(settings, encoder, 2, 1.0, "adam")
 
 

@@ -8,9 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from devote.agents.model_uncertainty import UncertaintySettings
 from devote.agents.sombrl import Sombrl, SombrlSettings, weight_loss
-from devote.agents.world_model import WorldModelSettings, in_time, world_model_loss
+from devote.agents.world_model import in_time, world_model_loss
 from devote.core import Vector
 from devote.core.errors import UserError
 from devote.core.learning import Optimiser
@@ -28,22 +27,9 @@ from devote.epistemic.disagreement import (
 from devote.nets.encoder import Encoder
 from devote.nets.ensemble import Ensemble
 from devote.nets.rows import name_rows, take_rows
-from tiny import SAC, SPECS, assert_close, fresh, shaken, some_batch
+from tiny import SAC, SPECS, UNCERTAINTY, assert_close, fresh, shaken, some_batch
 
-SMALL = UncertaintySettings(
-    model=WorldModelSettings(
-        model_width=8,
-        model_depth=2,
-        memory_size=8,
-        memory_blocks=2,
-        code_groups=2,
-        code_classes=3,
-    ),
-    sequence_length=6,
-    num_guessers=3,
-    guesser_width=8,
-    embedding_size=4,
-)
+SMALL = replace(UNCERTAINTY, sequence_length=6)
 KEY = jax.random.key(0)
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from devote.core.errors import UserError
-from devote.experiments.identity import defaults, differences, identity
 from devote.experiments.training import TrainingCell
+from devote.identity import defaults, differences, identity
 from devote.loops.train import train
 from devote.presets import PRESETS
 from devote.run import Run
@@ -34,7 +34,7 @@ class Settings:
 
 def test_other_processes_agree_whatever_their_hash_seed() -> None:
     code = (
-        "from devote.presets import PRESETS; from devote.experiments.identity import identity;"
+        "from devote.presets import PRESETS; from devote.identity import identity;"
         "print(identity(PRESETS['desk']('deep_sea', 'devote')))"
     )
     command = [sys.executable, "-c", code]

@@ -1,14 +1,14 @@
 """With an ensemble that never learns, SOMBRL's intrinsic value is the discounted disagreement that
 its explorer will meet."""
 
+from dataclasses import replace
+
 import jax
 import numpy as np
 from mdps import DISCOUNT, PROBE_SAC, SPECS, Row, both_sides, train
 
-from devote.agents.model_uncertainty import UncertaintySettings
 from devote.agents.sombrl import Sombrl, SombrlSettings
-from devote.agents.world_model import WorldModelSettings
-from tiny import fresh
+from tiny import UNCERTAINTY, fresh
 
 CHAIN = (  # 0 -> 1 -> 2 -> over, and 3 for ever
     Row(0.0, 1, False),
@@ -18,21 +18,7 @@ CHAIN = (  # 0 -> 1 -> 2 -> over, and 3 for ever
 )
 SETTINGS = SombrlSettings(
     sac=PROBE_SAC,
-    uncertainty=UncertaintySettings(
-        model=WorldModelSettings(
-            model_width=8,
-            model_depth=1,
-            memory_size=8,
-            memory_blocks=1,
-            code_groups=2,
-            code_classes=3,
-        ),
-        sequence_length=4,
-        num_guessers=3,
-        guesser_width=8,
-        embedding_size=4,
-        model_rate=0.0,
-    ),
+    uncertainty=replace(UNCERTAINTY, model_rate=0.0),
     slow_explorer_polyak=0.0,  # the slow copy stays what the explorer was
 )
 AGENT = Sombrl(SETTINGS, SPECS["discrete"])

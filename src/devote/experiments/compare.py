@@ -11,8 +11,8 @@ import tyro
 from devote.cli import task_of
 from devote.core.errors import UserError
 from devote.experiments.changes import parse_change, require_known
-from devote.experiments.identity import digest
 from devote.experiments.study import Method, Scale, Study, Task
+from devote.identity import digest
 from devote.presets import PRESETS
 from devote.registry import AGENTS, TASKS
 from devote.run import check

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from devote.envs.gymnasium_settings import GymnasiumSettings
-from devote.experiments.identity import differences, identity
 from devote.experiments.record import read_record
+from devote.identity import differences, identity
 from devote.loops.metrics_log import read
 from devote.presets import PRESETS
 from devote.run import Run

@@ -1,7 +1,13 @@
 """Cheap compilation: small programs, compiled with few optimisations and kept between runs."""
 
+import os
+
 import jax
 import pytest
+
+# read when JAX first compiles; other programs that tests start inherit it
+QUICK = "--xla_cpu_use_fusion_emitters=false"
+os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {QUICK}".strip()
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -27,6 +27,7 @@ from devote.envs.gymnasium_task import (
     gymnasium_task,
     require_env,
 )
+from devote.envs.mujoco import CartpoleSettings
 from devote.envs.naming import factory_of, learn_name
 from devote.envs.vector_faults import end_workers, silent
 
@@ -105,6 +106,16 @@ def test_a_time_limit_around_an_environment_without_a_spec_is_seen() -> None:
         assert task.spec.episode_length == 5_000
 
 
+def test_a_time_limit_that_an_environment_keeps_itself_is_seen() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        task = gymnasium_task(GymnasiumSettings("devote/CartpoleSwingup-v0"), 1)
+        assert task.spec.episode_length == CartpoleSettings().episode_length
+        vector = gymnasium.make_vec("devote/CartpoleSwingup-v0", num_envs=2)
+        limit = from_vector(vector, GymnasiumSettings()).spec.episode_length
+        assert limit == CartpoleSettings().episode_length
+
+
 def test_a_time_limit_for_a_vector_environment_is_refused() -> None:
     with pytest.raises(UserError, match="no time_limit for a vector environment; got 50"):
         from_vector(DiaryVector(AutoresetMode.NEXT_STEP), LIMITED)
@@ -114,6 +125,14 @@ def test_a_factory_must_make_new_environments() -> None:
     env = Diary("both")
     with pytest.raises(UserError, match="the same Diary again; return a new environment at each"):
         from_factory(lambda: gymnasium.wrappers.OrderEnforcing(env), LIMITED, 2)
+
+
+def test_one_environment_is_not_given_to_training_and_to_evaluation() -> None:
+    env = Diary("both")
+    training = from_factory(lambda: env, LIMITED, 1)
+    with pytest.raises(UserError, match="the same Diary again; return a new environment at each"):
+        from_factory(lambda: env, LIMITED, 1)
+    training.close()
 
 
 @pytest.mark.parametrize("workers", [False, True])

@@ -4,6 +4,7 @@ import multiprocessing
 import warnings
 from collections.abc import Callable
 from typing import TypeAlias
+from weakref import WeakValueDictionary
 
 import gymnasium
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
@@ -21,6 +22,7 @@ from devote.envs.watched import WatchedFactory, require_made
 DEFAULT_LIMIT = 1000
 """Steps after which an episode is cut when neither the task nor the user says when."""
 CONTEXT = "forkserver"
+_MADE: WeakValueDictionary[int, gymnasium.Env] = WeakValueDictionary()
 FRESH = "return a new environment at each call, or give the environment itself"
 
 Source: TypeAlias = gymnasium.Env | VectorEnv | Callable[[], gymnasium.Env]
@@ -34,14 +36,12 @@ def gymnasium_task(settings: GymnasiumSettings, num_envs: int) -> HostEnv:
 
 def from_factory(make: Factory, settings: GymnasiumSettings, num_envs: int) -> HostEnv:
     """Environments from a factory, stepped one after the other or in processes of their own."""
-    first = require_made(make())
+    first = _new(make)
     registered = make.time_limit if isinstance(make, Registered) else None
     declared = registered or declared_limit(first)
     task = _task(settings, first, _limit(settings, first, declared))
     if not settings.workers:
-        envs = [first, *(require_made(make()) for _ in range(num_envs - 1))]
-        _require_apart(envs)
-        return GymnasiumList(task, envs)
+        return GymnasiumList(task, [first, *(_new(make) for _ in range(num_envs - 1))])
     first.close()
     factories = [WatchedFactory(make, i, task.spec.episode_length) for i in range(num_envs)]
     # not by fork: JAX has threads, and a forked copy of them deadlocks
@@ -105,13 +105,14 @@ def _limit(settings: GymnasiumSettings, env: gymnasium.Env, declared: int | None
 
 
 def declared_limit(env: SpacesOwner) -> int | None:
-    """Steps of an episode by the environment's spec, or else by the `TimeLimit` around it."""
+    """Steps of an episode by the spec, or else by what the environment says and its wrapper."""
     if env.spec is not None and env.spec.max_episode_steps is not None:
         return env.spec.max_episode_steps
     inner = env.unwrapped
     if isinstance(inner, SyncVectorEnv):
         return declared_limit(inner.envs[0])
-    limits = []
+    own = getattr(inner, "max_episode_steps", None)
+    limits = [own] if isinstance(own, int) else []
     while isinstance(env, gymnasium.Wrapper):  # an environment without a spec has no other trace
         if isinstance(env, gymnasium.wrappers.TimeLimit):
             limits.append(env._max_episode_steps)
@@ -119,11 +120,15 @@ def declared_limit(env: SpacesOwner) -> int | None:
     return min(limits, default=None)
 
 
-def _require_apart(envs: list[gymnasium.Env]) -> None:
-    """Refuse a factory that hands out one environment twice: its episodes would be interleaved."""
-    if len({id(env.unwrapped) for env in envs}) < len(envs):
-        got = f"the same {name_of(envs[0])} again"
+def _new(make: Factory) -> gymnasium.Env:
+    """An environment that nobody else has: episodes of a shared one would be interleaved."""
+    env = require_made(make())
+    inner = env.unwrapped
+    if _MADE.get(id(inner)) is inner:
+        got = f"the same {name_of(env)} again"
         raise UserError("a new environment from every call of the factory", got, FRESH)
+    _MADE[id(inner)] = inner
+    return env
 
 
 def require_env(source: object) -> Source:

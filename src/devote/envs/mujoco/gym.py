@@ -49,6 +49,7 @@ class MujocoGymEnv(gymnasium.Env):
         self._worlds = _worlds(settings, 1, 1, render_mode)
         self.metadata = self.metadata | {"render_fps": _rate(self._worlds)}
         self.render_mode = render_mode
+        self.max_episode_steps = self._worlds.spec.episode_length
         self.observation_space, self.action_space = _spaces(self._worlds)
         self._painter: Painter | None = None
 
@@ -111,6 +112,7 @@ class MujocoVectorEnv(VectorEnv):
         self.metadata = self.metadata | {"render_fps": _rate(self._worlds)}
         self.num_envs = num_envs
         self.render_mode = render_mode
+        self.max_episode_steps = self._worlds.spec.episode_length
         self.single_observation_space, self.single_action_space = _spaces(self._worlds)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)

@@ -1,9 +1,9 @@
 """Small settings, specs, batches and states that the tests share."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import os
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -106,14 +106,15 @@ def shaken(seed: int, state: Any, by: float = 0.3) -> Any:
     return jax.tree.map(shake, state, is_leaf=lambda node: isinstance(node, Learner))
 
 
-@contextmanager
-def optimised() -> Iterator[None]:
-    """Compile with all optimisations, for programs that run longer than they compile."""
-    jax.config.update("jax_disable_most_optimizations", False)
-    try:
-        yield
-    finally:
-        jax.config.update("jax_disable_most_optimizations", True)
+def quick(folder: Path) -> dict[str, str]:
+    """For programs that tests start: as little compilation as in the tests, kept in a folder."""
+    return os.environ | {
+        "XDG_CACHE_HOME": str(folder),
+        "JAX_COMPILATION_CACHE_DIR": str(folder),
+        "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+    }
 
 
 def named_leaves(tree: Any) -> dict[str, np.ndarray]:

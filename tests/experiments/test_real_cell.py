@@ -11,19 +11,15 @@ import numpy as np
 from real import STEPS, cell
 from test_runner import hold
 
+from tiny import quick
+
 REAL = Path(__file__).parent / "real.py"
 
 
 def start(folder: Path, cache: Path) -> subprocess.Popen[str]:
-    fast = {
-        "XDG_CACHE_HOME": str(cache),
-        "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
-        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
-        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
-    }
     return subprocess.Popen(
         [sys.executable, str(REAL), str(folder)],
-        env=os.environ | fast,
+        env=quick(cache),
         start_new_session=True,
         stdout=subprocess.PIPE,
         text=True,

@@ -36,7 +36,6 @@ def slow_counters(num_envs: int, saves: bool) -> OnHost:
 
 if __name__ == "__main__":
     directory, how = Path(sys.argv[1]), sys.argv[2]
-    jax.config.update("jax_disable_most_optimizations", True)
     make = partial(slow_counters, saves=how == "exact")
     run = program(make, Telling(), overlap=True, checkpoint_interval=600, replay_capacity=6_000)
     result = train(Plan(run, STEPS, directory, {"how": how}))

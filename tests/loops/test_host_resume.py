@@ -1,6 +1,5 @@
 """Runs on the host that are killed or stopped go on: exactly, or at the start of episodes."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -12,18 +11,15 @@ from hosts import ENVS, program
 from test_resume import assert_same_run, wait_for_step
 
 from devote.loops import checkpoint
+from tiny import quick
 
 SCRIPT = Path(__file__).parent / "host_run.py"
-CACHE = {
-    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
-    "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
-}
 
 
 def start(directory: Path, how: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, str(SCRIPT), str(directory), how],
-        env=os.environ | CACHE | {"JAX_COMPILATION_CACHE_DIR": str(directory.parent / "xla")},
+        env=quick(directory.parent / "xla"),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -1,7 +1,6 @@
 """A run that is killed and continued gives the same bytes as one that was never stopped."""
 
 import hashlib
-import os
 import signal
 import subprocess
 import sys
@@ -12,6 +11,7 @@ import numpy as np
 import pytest
 
 from devote.loops.metrics_log import read
+from tiny import quick
 
 STEPS = 2_400  # smoke resets at 1,000 and 2,000 and saves every 800
 
@@ -26,7 +26,7 @@ def start(agent: str, directory: Path, cache: Path, steps: int = STEPS) -> subpr
     words = ["train", "deep_sea", "--agent", agent, "--preset", "smoke", "--steps", str(steps)]
     return subprocess.Popen(
         [sys.executable, "-m", "devote", *words, "--out", str(directory)],
-        env=os.environ | {"XDG_CACHE_HOME": str(cache)},
+        env=quick(cache),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from devote.core import Agent, Box, Choice, EnvSpec, Index, Transition, Vector
-from tiny import SAC, optimised
+from tiny import SAC
 
 DISCOUNT = 0.8
 NUM_STATES = 8
@@ -134,8 +134,7 @@ def train(
         return agent.update(state, batch, update_key)[0], None
 
     keys = jax.random.split(jax.random.key(0), updates)
-    with optimised():
-        return jax.jit(lambda s, k: jax.lax.scan(update, s, k)[0])(state, keys)
+    return jax.jit(lambda s, k: jax.lax.scan(update, s, k)[0])(state, keys)
 
 
 def both_sides(spec: EnvSpec, state: int) -> tuple[jax.Array, jax.Array]:

@@ -10,8 +10,10 @@ RIVALS = by_name("devote", "sac", "rnd", "thompson", "sombrl")
 ABLATIONS = by_name(
     "devote", "devote-no-rfn", "devote-no-resets", "devote-no-tud", "devote-no-tud-opt"
 )
-SPIRAL = Task("spiral", "spiral", title="Spiral maze")
-U_MAZE = Task("u_maze", "u_maze", title="U maze")
+FIRST_SEED = 10
+"""Of tasks whose `desk` preset was chosen after runs of lower seeds had been seen."""
+SPIRAL = Task("spiral", "spiral", first_seed=FIRST_SEED, title="Spiral maze")
+U_MAZE = Task("u_maze", "u_maze", first_seed=FIRST_SEED, title="U maze")
 CHEETAH = Task("cheetah", "cheetah", title="Cheetah velocity")
 
 
@@ -23,6 +25,7 @@ def deep_sea(size: int, desk_steps: int | None = None, seeds: int | None = None)
         changes=(("size", str(size)),),
         steps=() if desk_steps is None else (("desk", desk_steps),),
         seeds=seeds,
+        first_seed=FIRST_SEED,
         title=f"DeepSea {size}",
     )
 
@@ -30,7 +33,8 @@ def deep_sea(size: int, desk_steps: int | None = None, seeds: int | None = None)
 def spiral_at(name: str, step: float, episode: int, seeds: int | None = None) -> Task:
     """The spiral with longer or shorter steps."""
     changes = (("step_size", str(step)), ("episode_length", str(episode)))
-    return Task(name, "spiral", changes, seeds=seeds, title=f"Spiral maze, steps of {step:g}")
+    title = f"Spiral maze, steps of {step:g}"
+    return Task(name, "spiral", changes, seeds=seeds, first_seed=FIRST_SEED, title=title)
 
 
 DEEP_SEA_20, DEEP_SEA_50 = deep_sea(20, 60_000), deep_sea(50)
@@ -82,7 +86,7 @@ def exploration(scale: str, root: Path) -> Figure:
     tasks = (
         spiral_at("spiral_step_2", 2.0, 250),
         DEEP_SEA_20,
-        deep_sea(30, 120_000),
+        deep_sea(30, 110_000),
         U_MAZE,
         spiral_at("spiral_step_1", 1.0, 500, seeds=3),
         DEEP_SEA_50,

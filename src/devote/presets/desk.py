@@ -52,7 +52,7 @@ MAZE_LOOP = LoopSettings(
     batch_size=256,
     replay_capacity=2_000_000,
     learning_starts=2_048,
-    reset_interval=64_000,
+    reset_interval=192_000,
     log_interval=16_000,
     eval_interval=320_000,
     checkpoint_interval=160_000,
@@ -86,7 +86,7 @@ DEEP_SEA_LOOP = LoopSettings(
     batch_size=128,
     replay_capacity=1_000_000,
     learning_starts=512,
-    reset_interval=8_000,
+    reset_interval=32_000,
     log_interval=4_000,
     eval_interval=40_000,
     checkpoint_interval=40_000,
@@ -200,8 +200,8 @@ CONTROL_LOOP = LoopSettings(
     eval_episodes=8,
     checkpoint_interval=160_000,
 )
-# as many environments as the authors have, for worlds whose steps are dear
-WIDE_LOOP = replace(CONTROL_LOOP, num_envs=128)
+# worlds whose steps are dear: larger rounds hide more of them behind learning
+WIDE_LOOP = replace(CONTROL_LOOP, num_envs=256, log_interval=32_000)
 CARTPOLE = replace(CONTROL, length_scale=1.0)
 CARTPOLE_LOOP = replace(CONTROL_LOOP, num_envs=16, updates_per_step=0.125, learning_starts=2_048)
 
@@ -213,7 +213,7 @@ RECIPES = {
     "u_maze": Recipe(
         replace(u_maze(), step_size=0.5, episode_length=500), MAZE, MAZE_LOOP, 640_000
     ),
-    "deep_sea": Recipe(DeepSeaSettings(), DEEP_SEA, DEEP_SEA_LOOP, 480_000),
+    "deep_sea": Recipe(DeepSeaSettings(), DEEP_SEA, DEEP_SEA_LOOP, 320_000),
     "gymnasium": Recipe(GymnasiumSettings(), ANY, ANY_LOOP, 100_000),
     "brax": Recipe(BraxSettings(), ANY, BATCH_LOOP, 500_000),
     "playground": Recipe(PlaygroundSettings(), ANY, BATCH_LOOP, 500_000),

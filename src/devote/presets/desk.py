@@ -105,9 +105,13 @@ BIASED: Own = {
     for task in CONTROL_TASKS
     for agent in ("rnd", "thompson", "devote-no-rfn")
 }
-# A small model is enough for tasks that show their state; short sequences keep batches diverse.
 OWN: Own = {
     **BIASED,
+    # 64 ReLU units to 256 cosines, as the paper's 192 to 1,024
+    "rnd": {"num_features": 64},
+    "thompson": {"prior_width": 64},
+    "devote-no-rfn": {"num_features": 64},
+    # a small model is enough for tasks that show their state; short sequences vary a batch more
     "sombrl": {
         "uncertainty": UncertaintySettings(
             model=WorldModelSettings(

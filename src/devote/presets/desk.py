@@ -107,7 +107,7 @@ BIASED: Own = {
 }
 OWN: Own = {
     **BIASED,
-    # 64 ReLU units to 256 cosines, as the paper's 192 to 1,024
+    # fewer ReLU units than cosines, as in the paper: 192 to 1,024
     "rnd": {"num_features": 64},
     "thompson": {"prior_width": 64},
     "devote-no-rfn": {"num_features": 64},

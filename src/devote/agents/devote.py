@@ -255,12 +255,15 @@ class Devote:
         )
 
     def diagnose(self, state: DevoteState, batch: Transition) -> Metrics:
-        """Dormant units of the exploration actor, S, and how often resets have fired."""
+        """Dormant units of the exploration actor, S, resets so far, and the spread of Q over z."""
         hidden = state.explorer.actor.net.body.hidden(batch.obs)
+        local = residual(state.corrector.net, state.prior, batch.obs, batch.action)
+        unsure = state.novelty_value.net(batch.obs, batch.action) + local  # b has no z
         return {
             "plasticity/dormant_frac": dormant_fraction(hidden),
             "plasticity/reset_count": state.resets,
             "explore/value_scale": state.value_scale.divisor,
+            "epistemic/sigma_q": unsure.std(axis=0).mean(),
         }
 
     def maps(self, state: DevoteState, obs: Observation) -> dict[str, Array]:

@@ -8,6 +8,7 @@ import devote
 SOURCE = Path(devote.__file__).parent
 MODULES = {"pickle", "cPickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}
 CALLS = {"eval", "exec", "compile", "__import__"}
+WRITERS = {"savez", "savez_compressed"}  # they pickle objects; see core/arrays.py
 METHODS = {("yaml", "load"), ("yaml", "unsafe_load"), ("yaml", "full_load"), ("torch", "load")}
 
 
@@ -27,6 +28,8 @@ def offences(tree: ast.AST) -> list[str]:
                 name,
             ) in METHODS:
                 found.append(f"{owner}.{name}()")
+            case ast.Attribute(attr=name) if name in WRITERS:
+                found.append(name)
             case ast.keyword(arg="allow_pickle", value=ast.Constant(value=False)):
                 pass
             case ast.keyword(arg="allow_pickle"):
@@ -51,6 +54,7 @@ def test_the_search_itself_finds_each_offence() -> None:
         "exec(text)",
         "yaml.load(file)",
         "np.load(file, allow_pickle=True)",
+        "(np.savez if plain else np.savez_compressed)(file, allow_pickle=False)",
     ):
         assert offences(ast.parse(line)), line
     assert not offences(ast.parse("np.load(file, allow_pickle=False)\nyaml.safe_load(file)"))

@@ -140,6 +140,7 @@ class Demo:
     out: Path = Path("runs/demo")
     """Where runs and picture go."""
     seed: int = 0
+    """Seed of both agents."""
     steps: int | None = None
     """Environment steps of each agent; the preset's by default."""
 

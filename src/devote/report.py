@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-import numpy as np
-
+from devote.core.arrays import write_npz
 from devote.figures.run import save_coverage, save_maps
 from devote.loops.metrics_log import read
 from devote.loops.train import METRICS, Result
@@ -24,7 +23,7 @@ def draw_run(result: Result, directory: Path, title: str) -> list[Path]:
     visits = program.per_seed({"visits": result.state.visits})
     for seed, values, counts in zip(program.seeds, maps, visits, strict=True):
         arrays = {"visits": counts["visits"]} | values
-        np.savez_compressed(folder / f"maps_seed_{seed}.npz", allow_pickle=False, **arrays)
+        write_npz(folder / f"maps_seed_{seed}.npz", arrays)
         path = folder / f"maps_seed_{seed}.png"
         subtitle = f"{title}, seed {seed}, {result.step:,} steps"
         written.append(save_maps(grid, counts["visits"], values, path, subtitle))

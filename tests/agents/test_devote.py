@@ -9,7 +9,17 @@ import pytest
 
 from devote.core.trees import interpolate
 from devote.epistemic.novelty import novelty, residual
-from tiny import SPECS, assert_close, changed_leaves, devote, fresh, shaken, shared, some_batch
+from tiny import (
+    SPECS,
+    assert_close,
+    changed_leaves,
+    devote,
+    fresh,
+    registered,
+    shaken,
+    shared,
+    some_batch,
+)
 
 
 @cache
@@ -87,6 +97,19 @@ def test_optimistic_value_is_scaled_value_plus_beta_times_mean_bonus(kind) -> No
     expected = state.task.task_value.net(obs, action) / 4.0 + 1.7 * bonus
     found = agent.optimistic_value(state, obs, action)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["devote", "devote-no-tud"])
+def test_sigma_q_is_the_spread_over_indices_of_the_whole_value(name) -> None:
+    agent = registered(name, "discrete")
+    state, batch = shaken(1, fresh(agent)), some_batch(2, agent.spec)
+    task = state.task.task_value.net(batch.obs, batch.action)
+    local = residual(state.corrector.net, state.prior, batch.obs, batch.action)
+    value = task + state.novelty_value.net(batch.obs, batch.action) + local
+    expected = np.std(value, axis=0).mean()
+    found = agent.diagnose(state, batch)["epistemic/sigma_q"]
+    assert expected > 0.1
+    np.testing.assert_allclose(found, expected, rtol=1e-4)
 
 
 def test_without_optimism_the_explorer_s_objective_is_sac_s() -> None:

@@ -135,6 +135,14 @@ def test_rewards_are_for_nearness_to_the_goal_only() -> None:
     assert reward == {True: [1.0, 0.0], False: [0.0, 0.0]}
 
 
+@pytest.mark.parametrize("rewards", [True, False])
+def test_the_goal_is_a_success_where_it_is_rewarded(rewards) -> None:
+    env = PointMaze(replace(spiral(), rewards=rewards))
+    near, far = (env.step(world(35.0, y), jnp.zeros(2), KEY)[1] for y in (34.0, 33.75))
+    assert env.spec.says_success == rewards
+    assert (bool(near.success), bool(far.success)) == (rewards, False)
+
+
 def test_time_ends_an_episode_only_as_a_quirk() -> None:
     settings = replace(spiral(), episode_length=3)
     for env, expected in [

@@ -7,7 +7,11 @@ import pytest
 from scripted import LIMIT, SUCCESS, Counter, Scripted
 
 from devote.loops.fused import FusedLoop
+from devote.loops.program import FusedProgram
+from devote.loops.progress import Reporter
 from devote.loops.settings import LoopSettings, Round
+from devote.loops.store import Nowhere
+from devote.loops.train import Training, columns_of
 from tiny import changed_leaves
 
 ENVS, STEPS = 6, 40
@@ -124,6 +128,15 @@ def _plain(leaf):
         if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key)
         else leaf
     )
+
+
+def test_the_realised_ratio_counts_the_first_steps_too() -> None:
+    program = FusedProgram(LOOP, (0,))
+    training = Training(program, Reporter(1, silent=True), Nowhere())
+    training.begin()
+    (row,) = training.advance()
+    assert row["train/updates_per_step"] == row["train/n_updates"] / row["step"] == 72 / 240
+    assert set(row) == set(columns_of(program, program.shape()))
 
 
 @pytest.mark.parametrize(

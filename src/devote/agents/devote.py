@@ -39,7 +39,7 @@ class DevoteSettings:
     relu_bias: bool = False
     """Random biases for a relu prior, without which it sees little but a direction."""
     length_scale: float = 1.0
-    """ell, in units of the observation."""
+    """ell: distance over which a Fourier prior varies, in units of the observation."""
     readout: Readout = "ones"
     """Readout of a Fourier network; the authors' code draws it from a normal."""
     prior_sees_action: bool = True
@@ -59,11 +59,11 @@ class DevoteSettings:
     bonus: Reading = "mean"
     """Mean over z of magnitudes (DEVOTE), or standard deviation over z (UCB)."""
     optimism: float = 1.0
-    """beta"""
+    """beta: weight of the bonus beside b / S in the exploration objective."""
     normalise_value: bool = True
     """Divide b by S in the exploration objective."""
     reset_strength: float = 0.5
-    """lambda; 0 for no soft resets."""
+    """lambda: share of fresh weights that a soft reset mixes in; 0 for no soft resets."""
     reset_target: bool = False
     """Soften the target of rb as well (authors' code)."""
 
@@ -255,12 +255,15 @@ class Devote:
         )
 
     def diagnose(self, state: DevoteState, batch: Transition) -> Metrics:
-        """Dormant units of the exploration actor, S, and how often resets have fired."""
+        """Dormant units of the exploration actor, S, resets so far, and the spread of Q over z."""
         hidden = state.explorer.actor.net.body.hidden(batch.obs)
+        local = residual(state.corrector.net, state.prior, batch.obs, batch.action)
+        unsure = state.novelty_value.net(batch.obs, batch.action) + local  # b has no z
         return {
             "plasticity/dormant_frac": dormant_fraction(hidden),
             "plasticity/reset_count": state.resets,
             "explore/value_scale": state.value_scale.divisor,
+            "epistemic/sigma_q": unsure.std(axis=0).mean(),
         }
 
     def maps(self, state: DevoteState, obs: Observation) -> dict[str, Array]:

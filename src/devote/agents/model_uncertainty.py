@@ -40,7 +40,9 @@ class UncertaintySettings:
     num_guessers: int = 5
     """Members of the disagreement ensemble."""
     guesser_width: int = 192
+    """Units in each hidden layer of a member."""
     guesser_depth: int = 2
+    """Hidden layers of a member."""
     guesser_length: float = 0.0
     """Length scale of the Fourier features that the ensemble sees; 0 for what critics see."""
     embedding_size: int = 32

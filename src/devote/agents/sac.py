@@ -23,18 +23,23 @@ class SacSettings:
     """The SAC backbone; defaults are the paper's table."""
 
     discount: float = 0.998
-    """gamma"""
+    """gamma: what a reward one step later is worth now."""
     polyak: float = 0.005
     """Rate at which target networks follow."""
     critic_width: int = 1024
+    """Units in each hidden layer of a critic."""
     critic_depth: int = 3
+    """Hidden layers of a critic."""
     actor_width: int = 192
+    """Units in each hidden layer of an actor."""
     actor_depth: int = 3
+    """Hidden layers of an actor."""
     value_head: Literal["two_hot", "scalar"] = "two_hot"
-    """How the task value is regressed."""
+    """How the task value is regressed: two_hot over bins, or one scalar."""
     learning_rate: float = 3e-4
-    """Of critics and actors."""
+    """Learning rate of critics and actors."""
     critic_weight_decay: float = 1e-2
+    """Decoupled weight decay on the matrices of critics."""
     temperature_rate: float = 1e-3
     """Learning rate of the entropy temperature (authors' code; the paper is silent)."""
     initial_temperature: float = 1.0
@@ -44,6 +49,7 @@ class SacSettings:
     target_entropy_fraction: float = 0.75
     """Target entropy of discrete actions, as a share of the maximum (authors' code)."""
     optimiser: Literal["adam", "laprop"] = "adam"
+    """Adam, or LaProp with adaptive clipping and warm-up (authors' code)."""
     scale_inputs: bool = False
     """Scale observations to [-1, 1] before networks other than prior and corrector."""
     input_features: int = 0

@@ -184,11 +184,15 @@ class Thompson:
         return state
 
     def diagnose(self, state: ThompsonState, batch: Transition) -> Metrics:
-        """Dormant units, the mean over the members' actors."""
+        """Dormant units, the mean over the members' actors, and how far their values differ."""
         fractions = jax.vmap(lambda actor: dormant_fraction(actor.body.hidden(batch.obs)))(
             state.members.policy.actor.net
         )
-        return {"plasticity/dormant_frac": fractions.mean()}
+        values = self.value(state, batch.obs, batch.action)
+        return {
+            "plasticity/dormant_frac": fractions.mean(),
+            "epistemic/sigma_q": values.std(axis=0).mean(),
+        }
 
     def maps(self, state: ThompsonState, obs: Observation) -> dict[str, Array]:
         """Mean and spread over members of what they believe of the first one's best guess."""

@@ -35,7 +35,7 @@ class PointMazeSettings:
     collision: Collision = "reject"
     """reject: a move that ends in a wall is not made at all; slide: x first, then y, each alone."""
     rewards: bool = False
-    """1 on every step that ends near the goal, or none at all."""
+    """1 on every step that ends near the goal, which is a success; or no reward at all."""
     goal_radius: float = 1.0
     """How near the goal is near."""
     time_limit_terminates: bool = False
@@ -89,6 +89,7 @@ class PointMaze:
             action=Box(2),
             episode_length=settings.episode_length,
             grid=self._grid(layout),
+            says_success=settings.rewards,
         )
 
     def reset(self, key: PRNGKeyArray) -> PointMazeWorld:
@@ -107,7 +108,8 @@ class PointMaze:
         after = PointMazeWorld(self._moved(world.position, move), world.elapsed + 1)
         late = after.elapsed >= self.settings.episode_length
         terminated = late & self.settings.time_limit_terminates
-        return after, Outcome(self._reward(after.position), terminated)
+        reward = self._reward(after.position)
+        return after, Outcome(reward, terminated, success=reward > 0)
 
     def bin_of(self, world: PointMazeWorld) -> Int[Array, ""]:
         """The quarter of a cell that the ball is in; on an edge the right or the upper one."""

@@ -46,6 +46,7 @@ class Listing:
     """What is run, what is missing, and how long it would take."""
 
     scale: ScaleName = "desk"
+    """smoke: seconds; desk: two cores; paper: the paper's own settings."""
     runs: Path = Path("runs")
     """Directory of the runs."""
 

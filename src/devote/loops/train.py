@@ -71,8 +71,8 @@ def columns_of(program: Program, shape: RunState) -> tuple[str, ...]:
     grid = program.spec.grid
     covered = [] if grid is None else list(coverage(np.zeros(grid.size), grid))
     ordered = ["step", "seed", *covered, *program.metric_names(shape)]
-    counters = ["train/n_updates", "time/fps", "time/time_elapsed", "time/total_timesteps"]
-    return tuple(ordered + counters)
+    learned = ["train/n_updates", "train/updates_per_step"]
+    return (*ordered, *learned, "time/fps", "time/time_elapsed", "time/total_timesteps")
 
 
 class Training:
@@ -179,6 +179,7 @@ class Training:
             row |= {name: float(value) for name, value in values.items()}
             row |= {
                 "train/n_updates": int(self.state.clock.updates),
+                "train/updates_per_step": int(self.state.clock.updates) / self.step,
                 "time/fps": rate,
                 "time/time_elapsed": self._seconds(),
                 "time/total_timesteps": self.step,

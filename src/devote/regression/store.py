@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from devote.core.arrays import write_npz
+
 
 def write(path: Path, content: bytes) -> None:
     """Replace a file in one step: a reader, or a crash, sees the old content or the new."""
@@ -24,7 +26,7 @@ def write(path: Path, content: bytes) -> None:
 def write_arrays(path: Path, arrays: Mapping[str, np.ndarray], compressed: bool = True) -> None:
     """Named arrays, as a plain .npz file."""
     buffer = io.BytesIO()
-    (np.savez_compressed if compressed else np.savez)(buffer, allow_pickle=False, **dict(arrays))
+    write_npz(buffer, arrays, compressed)
     write(path, buffer.getvalue())
 
 

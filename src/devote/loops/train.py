@@ -15,7 +15,7 @@ from devote.core import Metrics
 from devote.core.errors import EnvironmentFailedError, UserError
 from devote.loops.fused import RunState
 from devote.loops.memory import require_memory, tree_bytes
-from devote.loops.program import InterruptedChunkError, Program
+from devote.loops.program import InterruptedChunkError, Program, Stage
 from devote.loops.progress import Reporter
 from devote.loops.run_dir import RunDirectory
 from devote.loops.signals import StopRequest
@@ -23,6 +23,13 @@ from devote.loops.store import CHECKPOINTS, METRICS, DirectoryStore, Row, Store
 from devote.measure.coverage import coverage
 
 __all__ = ["CHECKPOINTS", "METRICS", "DivergedError", "Plan", "Result", "Training", "train"]
+
+WORDS: dict[Stage, str] = {
+    "prefill": "first steps",
+    "chunk": "training",
+    "refresh": "soft reset",
+    "evaluate": "evaluation",
+}
 
 
 class DivergedError(RuntimeError):
@@ -82,7 +89,7 @@ class Training:
         self.program, self.reporter, self.store = program, reporter, store
         self.state: RunState
         self.saved_step = -1
-        self.compiled: set[str] = set()
+        self.compiled: set[Stage] = set()
         self.elapsed = 0.0  # seconds of earlier sittings
         self.started = time.perf_counter()
 
@@ -110,7 +117,8 @@ class Training:
         state = self.program.init()
         if learned is not None:  # a copy, for the first steps may take its memory
             state = state._replace(agent=jax.tree.map(jnp.copy, learned))
-        self.state = self._call("first steps", self.program.prefill, state)
+        self._compile("prefill", state)
+        self.state = jax.block_until_ready(self.program.prefill(state))
 
     def advance(self) -> list[Row]:
         """One chunk and what is due after it; when environments fail, all before that is saved."""
@@ -126,16 +134,19 @@ class Training:
         raise reason
 
     def _advance(self) -> list[Row]:
+        self._compile("chunk", self.state)
         before, start = self.step, time.perf_counter()
-        self.state, metrics = self._call("training", self.program.chunk, self.state)
-        jax.block_until_ready(self.state.clock)
+        self.state, metrics = jax.block_until_ready(self.program.chunk(self.state))
+        rate = (self.step - before) / (time.perf_counter() - start)
         loop = self.program.settings
         if self._due(before, loop.reset_interval):
-            self.state = self._call("soft reset", self.program.refresh, self.state)
+            self._compile("refresh", self.state)
+            self.state = self.program.refresh(self.state)
         last = loop.eval_interval > 0 and self.step >= self.reporter.total
         if last or self._due(before, loop.eval_interval):
-            metrics |= self._call("evaluation", self.program.evaluate, self.state)
-        rows = self._rows(metrics, (self.step - before) / (time.perf_counter() - start))
+            self._compile("evaluate", self.state)
+            metrics |= jax.block_until_ready(self.program.evaluate(self.state))
+        rows = self._rows(metrics, rate)
         self._require_finite(rows)
         self.store.append(rows)
         if self._due(before, loop.checkpoint_interval):
@@ -152,12 +163,11 @@ class Training:
         """Whether a multiple of `interval` was passed since step `before`."""
         return interval > 0 and self.step // interval > before // interval
 
-    def _call(self, what: str, function: Any, state: Any) -> Any:
-        if what in self.compiled:
-            return function(state)
-        self.compiled.add(what)
-        with self.reporter.compiling(what):
-            return jax.block_until_ready(function(state))
+    def _compile(self, stage: Stage, state: RunState) -> None:
+        if stage not in self.compiled:
+            self.compiled.add(stage)
+            with self.reporter.compiling(WORDS[stage]):
+                self.program.compile(stage, state)
 
     def _save(self) -> None:
         self.state = self.program.snapshot(self.state)

@@ -7,10 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, make_dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
-from devote.core.errors import EnvironmentFailedError, UserError, not_among
+from devote.core.errors import DivergedError, EnvironmentFailedError, UserError, not_among
 
+EXIT_DIVERGED = 3
 EXIT_STOPPED = {"SIGINT": 130, "SIGTERM": 143, "SIGUSR1": 138}
 HELP = ("-h", "--help")
 USAGE = """usage: devote train ENV [--agent A] [--preset P] [--seed S] [--steps N] [--out DIR] ...
@@ -33,12 +34,25 @@ USAGE = """usage: devote train ENV [--agent A] [--preset P] [--seed S] [--steps 
 
 
 def main() -> None:
-    """Entry point; errors that a user can put right are one message, not a traceback."""
+    """Entry point; what a user can put right, or has done, is one message and no traceback."""
     try:
         sys.exit(dispatch(sys.argv[1:]))
     except (UserError, EnvironmentFailedError) as error:
-        print(f"devote: {error}", file=sys.stderr)
-        sys.exit(2)
+        _leave(str(error), 2)
+    except DivergedError as error:
+        _leave(str(error), EXIT_DIVERGED)
+    except KeyboardInterrupt:
+        _leave("interrupted", EXIT_STOPPED["SIGINT"])
+    except OSError as error:
+        if error.filename is None:
+            raise
+        fix = "make room there or name another place; the same command goes on with what is saved"
+        _leave(f"cannot use {error.filename}: {error.strerror}; {fix}", 2)
+
+
+def _leave(message: str, code: int) -> NoReturn:
+    print(f"devote: {message}", file=sys.stderr)
+    sys.exit(code)
 
 
 def dispatch(words: list[str]) -> int:

@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,13 +15,15 @@ import pytest
 from hosts import SETTINGS, program
 from scripted import Counter, Scripted
 
+from devote.core.errors import DivergedError
 from devote.loops import train as train_module
 from devote.loops.fused import FusedLoop
+from devote.loops.metrics_log import read
 from devote.loops.program import FusedProgram, Program, Stage
 from devote.loops.progress import Reporter
 from devote.loops.signals import StopRequest
 from devote.loops.store import Nowhere
-from devote.loops.train import Training
+from devote.loops.train import METRICS, Plan, Training, train
 
 STAGES: tuple[Stage, ...] = ("prefill", "chunk", "refresh", "evaluate")
 # what takes time to compile; the host loop has a few one-liners besides
@@ -118,3 +121,19 @@ def test_a_signal_is_noticed_while_a_chunk_is_computed() -> None:
     with StopRequest() as stop:
         training.advance()
     assert noticed == [True]
+
+
+def test_the_row_in_which_a_run_diverged_is_kept_to_be_looked_at(tmp_path: Path) -> None:
+    run = program()
+    finitely = run.chunk
+
+    def chunk(state: Any) -> Any:
+        state, metrics = finitely(state)
+        return state, metrics | {"seen": jnp.inf}
+
+    run.chunk = chunk  # type: ignore[method-assign]
+    with pytest.raises(DivergedError, match=r"seen became inf .*metrics\.csv"):
+        train(Plan(run, 10_000, tmp_path, {}), silent=True)
+    assert read(tmp_path / METRICS)["seen"].tolist() == [np.inf]
+    train(Plan(program(), 1, tmp_path, {}), silent=True)  # nothing of it is gone on with
+    assert np.isfinite(read(tmp_path / METRICS)["seen"]).all()

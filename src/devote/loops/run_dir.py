@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, Self, TextIO
 
 from devote.core.errors import UserError
-from devote.loops.durable import atomic_write_text
+from devote.loops.durable import atomic_write_text, naming
 
 LOCK = ".lock"
 SETTINGS = "settings.json"
@@ -29,7 +29,8 @@ class RunDirectory:
         self.path.mkdir(parents=True, exist_ok=True)
         lock = open(self.path / LOCK, "a+")  # open as long as the run is ours
         try:
-            _take(lock, self.path)
+            with naming(self.path / LOCK):
+                _take(lock, self.path)
         except (UserError, OSError):
             lock.close()
             raise

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from devote.core import Metrics
-from devote.core.errors import EnvironmentFailedError, UserError
+from devote.core.errors import DivergedError, EnvironmentFailedError, UserError
 from devote.loops.fused import RunState
 from devote.loops.memory import require_memory, tree_bytes
 from devote.loops.program import InterruptedChunkError, Program, Stage
@@ -30,10 +30,6 @@ WORDS: dict[Stage, str] = {
     "refresh": "soft reset",
     "evaluate": "evaluation",
 }
-
-
-class DivergedError(RuntimeError):
-    """A metric stopped being a finite number."""
 
 
 @dataclass(frozen=True)
@@ -147,8 +143,8 @@ class Training:
             self._compile("evaluate", self.state)
             metrics |= jax.block_until_ready(self.program.evaluate(self.state))
         rows = self._rows(metrics, rate)
-        self._require_finite(rows)
         self.store.append(rows)
+        self._require_finite(rows)
         if self._due(before, loop.checkpoint_interval):
             self._save()
         self.reporter.advance(self.step, rows[0]["time/fps"], self._detail(rows))

@@ -15,7 +15,7 @@ import pytest
 from hosts import SETTINGS, program
 from scripted import Counter, Scripted
 
-from devote.core.errors import DivergedError
+from devote.core.errors import DivergedError, EnvironmentFailedError
 from devote.loops import train as train_module
 from devote.loops.fused import FusedLoop
 from devote.loops.metrics_log import read
@@ -123,9 +123,18 @@ def test_a_signal_is_noticed_while_a_chunk_is_computed() -> None:
     assert noticed == [True]
 
 
-def test_the_row_in_which_a_run_diverged_is_kept_to_be_looked_at(tmp_path: Path) -> None:
-    run = program()
+@pytest.mark.parametrize("evaluation", ["sound", "failing"])
+def test_the_row_in_which_a_run_diverged_is_kept_to_be_looked_at(
+    tmp_path: Path, evaluation: str
+) -> None:
+    run = program(eval_interval=1)
     finitely = run.chunk
+
+    def fail(state: Any) -> Any:
+        raise EnvironmentFailedError("an action of nan")
+
+    if evaluation == "failing":
+        run.evaluate = fail  # type: ignore[method-assign]
 
     def chunk(state: Any) -> Any:
         state, metrics = finitely(state)

@@ -139,12 +139,14 @@ class Training:
             self._compile("refresh", self.state)
             self.state = self.program.refresh(self.state)
         last = loop.eval_interval > 0 and self.step >= self.reporter.total
-        if last or self._due(before, loop.eval_interval):
-            self._compile("evaluate", self.state)
-            metrics |= jax.block_until_ready(self.program.evaluate(self.state))
-        rows = self._rows(metrics, rate)
-        self.store.append(rows)
-        self._require_finite(rows)
+        try:
+            if last or self._due(before, loop.eval_interval):
+                self._compile("evaluate", self.state)
+                metrics |= jax.block_until_ready(self.program.evaluate(self.state))
+        finally:  # what was learned is saved also when the evaluation fails, and so is its row
+            rows = self._rows(metrics, rate)
+            self.store.append(rows)
+            self._require_finite(rows)
         if self._due(before, loop.checkpoint_interval):
             self._save()
         self.reporter.advance(self.step, rows[0]["time/fps"], self._detail(rows))

@@ -11,7 +11,7 @@ from devote import cli
 from devote.cli import describe, dispatch, parse_train
 from devote.core.errors import DivergedError, UserError
 from devote.presets import PRESETS
-from devote.registry import AGENTS, ENVS
+from devote.registry import AGENTS, ENVS, TASKS
 from devote.run import check, flat
 
 
@@ -53,6 +53,12 @@ def test_unknown_names_get_a_suggestion(words: list[str], message: str) -> None:
         dispatch(words) if words != ["train"] else parse_train([])
 
 
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("env", sorted(set(TASKS) - set(ENVS)))
+def test_every_preset_of_a_task_on_the_host_is_within_range(env: str, preset: str) -> None:
+    check(PRESETS[preset](env, "devote"))
+
+
 def test_unknown_setting_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         parse_train(["spiral", "--lenght-scale", "2"])
@@ -67,6 +73,10 @@ def test_unknown_setting_names_the_nearest(capsys: pytest.CaptureFixture[str]) -
         ("--length-scale", "0", "expected length_scale above 0; got 0.0"),
         ("--learning-rate", "nan", "expected learning_rate above 0; got nan"),
         ("--reset-interval", "-5", "expected reset_interval 0 or more; got -5"),
+        ("--reset-interval", "15999", "reset_interval of at least 16000, .*; got 15999"),
+        ("--eval-interval", "1", "eval_interval of at least 16000"),
+        ("--checkpoint-interval", "1", "at least 16000, .*raise --checkpoint-i.* or lower --log-i"),
+        ("--log-interval", "200000", "reset_interval of at least 200000"),
         ("--replay-capacity", "3", "at least num_envs"),
         ("--step-size", "4", "jump over a wall"),
         ("--layout", "###\n#S \n###", "row 1"),

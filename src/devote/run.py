@@ -137,3 +137,15 @@ def check(run: Run) -> None:
             run.loop.replay_capacity,
             "raise --replay-capacity or lower --num-envs",
         )
+    _check_intervals(run.loop)
+
+
+def _check_intervals(loop: LoopSettings) -> None:
+    """Whatever is rare happens once after a chunk at most."""
+    least = max(loop.log_interval, loop.chunk_steps())
+    for name in ("reset_interval", "eval_interval", "checkpoint_interval"):
+        interval = getattr(loop, name)
+        if 0 < interval < least:
+            fix = f"raise --{name.replace('_', '-')} or lower --log-interval"
+            expected = f"{name} of at least {least}, the steps between rows of metrics"
+            raise UserError(expected, interval, fix)

@@ -14,6 +14,7 @@ from devote.core.errors import DivergedError, EnvironmentFailedError, UserError,
 EXIT_DIVERGED = 3
 EXIT_STOPPED = {"SIGINT": 130, "SIGTERM": 143, "SIGUSR1": 138}
 HELP = ("-h", "--help")
+STEPS = "Environment steps of each seed, rounded up: learning_starts, then whole log_intervals."
 USAGE = """usage: devote train ENV [--agent A] [--preset P] [--seed S] [--steps N] [--out DIR] ...
        devote compare --envs ENV ... --agents A ... [--seeds N] [--preset P] [--set NAME=VALUE] ...
        devote figure LABEL [--scale smoke|desk|paper] [--only TASK ...] [--draw-only]
@@ -70,7 +71,10 @@ def dispatch(words: list[str]) -> int:
 
 def train_command(words: list[str]) -> int:
     """Train, or continue, one run; then draw its figures."""
+    from devote.run import check
+
     run, out = parse_train(words)
+    check(run)
     directory = out or Path("runs") / default_name(run)
     print(describe(run, directory))
     use_compilation_cache()
@@ -155,7 +159,7 @@ class Demo:
     """Where runs and picture go."""
     seed: int = 0
     steps: int | None = None
-    """Environment steps of each agent; the preset's by default."""
+    """Environment steps of each agent, the preset's by default; rounded up to whole chunks."""
 
 
 def parse_train(words: list[str]) -> tuple[Any, Path | None]:
@@ -181,7 +185,7 @@ def parse_train(words: list[str]) -> tuple[Any, Path | None]:
             ("preset", _flag(str, "preset", f"One of {', '.join(PRESETS)}."), preset),
             ("seed", _flag(int, "seed", "The first seed."), base.seed),
             ("seeds", _flag(int, "seeds", "How many seeds run as one program."), base.seeds),
-            ("steps", _flag(int, "steps", "Environment steps of each seed."), base.steps),
+            ("steps", _flag(int, "steps", STEPS), base.steps),
             ("out", _flag(Path | None, "out", "Run directory."), None),
             ("task", type(base.env), base.env),
             ("learner", type(base.agent), base.agent),
@@ -217,7 +221,7 @@ def describe(run: Any, directory: Path) -> str:
     lines = [
         f"{run.agent_name} in {run.env_name}, preset {run.preset}, seed {run.seed}"
         + (f" to {run.seed + run.seeds - 1}" if run.seeds > 1 else "")
-        + f", {run.steps:,} steps, in {directory}"
+        + f", {run.steps:,} steps ({run.whole_steps:,} in whole chunks), in {directory}"
     ]
     difference = run.difference(PRESETS[run.preset](run.env_name, run.agent_name))
     for name, (value, default) in difference.items():

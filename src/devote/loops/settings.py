@@ -45,6 +45,14 @@ class LoopSettings:
         """Environment steps between two rows of metrics, in whole rounds."""
         return self.rounds_per_chunk() * Round.of(self).steps(self.num_envs)
 
+    def whole_steps(self, steps: int, sequence_length: int) -> int:
+        """What a run of `steps` really takes: those before the first update, then whole chunks."""
+        first, chunk = (
+            self.prefill_vector_steps(sequence_length) * self.num_envs,
+            self.chunk_steps(),
+        )
+        return first + max(0, -(-(steps - first) // chunk)) * chunk
+
 
 @dataclass(frozen=True)
 class Round:

@@ -1,8 +1,10 @@
 """The host's side of a run: what is done around chunks, and what is said of it."""
 
 import os
+import re
 import signal
 import time
+import warnings
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +18,7 @@ from hosts import SETTINGS, program
 from scripted import Counter, Scripted
 
 from devote.core.errors import DivergedError, EnvironmentFailedError
+from devote.loops import checkpoint, manifest
 from devote.loops import train as train_module
 from devote.loops.fused import FusedLoop
 from devote.loops.metrics_log import read
@@ -146,3 +149,19 @@ def test_the_row_in_which_a_run_diverged_is_kept_to_be_looked_at(
     assert read(tmp_path / METRICS)["seen"].tolist() == [np.inf]
     train(Plan(program(), 1, tmp_path, {}), silent=True)  # nothing of it is gone on with
     assert np.isfinite(read(tmp_path / METRICS)["seen"]).all()
+
+
+def test_a_run_gone_on_with_under_other_versions_says_so_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    then = manifest.library_versions() | {"jax": "0.1.2", "safetensors": "0.0.1"}
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint, "library_versions", lambda: then)
+        train(Plan(program(), 200, tmp_path, {}), silent=True)
+    now = re.escape(jax.__version__)
+    words = rf"\(jax 0\.1\.2 then and {now} now\): the run goes on, not bit for bit"
+    with pytest.warns(UserWarning, match=words) as told:
+        train(Plan(program(), 400, tmp_path, {}), silent=True)
+    assert len(told) == 1
+    with warnings.catch_warnings(action="error"):  # what was saved since is of these versions
+        train(Plan(program(), 600, tmp_path, {}), silent=True)

@@ -1,14 +1,17 @@
 """What a user types, and what comes back when it is wrong."""
 
+import errno
 import json
+import sys
 from pathlib import Path
 
 import pytest
 
+from devote import cli
 from devote.cli import describe, dispatch, parse_train
-from devote.core.errors import UserError
+from devote.core.errors import DivergedError, UserError
 from devote.presets import PRESETS
-from devote.registry import AGENTS, ENVS
+from devote.registry import AGENTS, ENVS, TASKS
 from devote.run import check, flat
 
 
@@ -50,6 +53,12 @@ def test_unknown_names_get_a_suggestion(words: list[str], message: str) -> None:
         dispatch(words) if words != ["train"] else parse_train([])
 
 
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("env", sorted(set(TASKS) - set(ENVS)))
+def test_every_preset_of_a_task_on_the_host_is_within_range(env: str, preset: str) -> None:
+    check(PRESETS[preset](env, "devote"))
+
+
 def test_unknown_setting_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         parse_train(["spiral", "--lenght-scale", "2"])
@@ -64,6 +73,13 @@ def test_unknown_setting_names_the_nearest(capsys: pytest.CaptureFixture[str]) -
         ("--length-scale", "0", "expected length_scale above 0; got 0.0"),
         ("--learning-rate", "nan", "expected learning_rate above 0; got nan"),
         ("--reset-interval", "-5", "expected reset_interval 0 or more; got -5"),
+        ("--reset-interval", "15999", "reset_interval of at least 16000, .*; got 15999"),
+        ("--eval-interval", "1", "eval_interval of at least 16000"),
+        ("--checkpoint-interval", "1", "at least 16000, .*raise --checkpoint-i.* or lower --log-i"),
+        ("--log-interval", "200000", "reset_interval of at least 200000"),
+        ("--num-envs", "0", "expected num_envs above 0; got 0"),
+        ("--updates-per-step", "0", "expected updates_per_step above 0; got 0"),
+        ("--steps", "2048", "expected steps above 2048, .* got 2048; raise --steps or lower"),
         ("--replay-capacity", "3", "at least num_envs"),
         ("--step-size", "4", "jump over a wall"),
         ("--layout", "###\n#S \n###", "row 1"),
@@ -85,3 +101,56 @@ def test_help_explains_settings_with_their_defaults(capsys: pytest.CaptureFixtur
     text = capsys.readouterr().out
     assert "--size INT" in text
     assert "(default: 50)" in text
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "message"),
+    [
+        (UserError("a", "b", "c"), 2, "expected a; got b; c"),
+        (DivergedError("loss became nan"), 3, "loss became nan"),
+        (KeyboardInterrupt(), 130, "interrupted"),
+        (OSError(errno.ENOSPC, "No space left", "runs/x"), 2, "cannot use runs/x: No space left"),
+    ],
+)
+def test_what_a_user_meets_is_a_message_and_a_code(
+    error: BaseException,
+    code: int,
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def fail(words: list[str]) -> int:
+        raise error
+
+    monkeypatch.setattr(cli, "dispatch", fail)
+    with pytest.raises(SystemExit) as left:
+        cli.main()
+    assert left.value.code == code
+    assert capsys.readouterr().err.startswith(f"devote: {message}")
+
+
+def test_an_error_of_the_system_about_no_file_is_not_hidden(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(words: list[str]) -> int:
+        raise OSError(errno.ECHILD, "No child processes")
+
+    monkeypatch.setattr(cli, "dispatch", fail)
+    with pytest.raises(OSError, match="No child"):
+        cli.main()
+
+
+@pytest.mark.parametrize("below", ["", "run"])
+def test_a_file_in_the_place_of_a_run_directory_is_named(
+    below: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "taken").write_text("mine")
+    out = tmp_path / "taken" / below
+    monkeypatch.setattr(cli, "use_compilation_cache", lambda: None)
+    words = ["devote", "train", "deep_sea", "--preset", "smoke", "--out", str(out)]
+    monkeypatch.setattr(sys, "argv", words)
+    with pytest.raises(SystemExit) as left:
+        cli.main()
+    assert left.value.code == 2
+    assert f"devote: cannot use {tmp_path / 'taken'}" in capsys.readouterr().err
+    assert (tmp_path / "taken").read_text() == "mine"

@@ -9,7 +9,7 @@ import pytest
 
 from devote.agents.sac import SacSettings
 from devote.epistemic.novelty import residual
-from devote.loops.settings import LoopSettings
+from devote.loops.settings import LoopSettings, Round
 from devote.presets import PRESETS
 from devote.registry import AGENTS, TASKS
 from tiny import SPECS, fresh, shaken, some_batch
@@ -58,6 +58,13 @@ def test_paper_preset_is_the_papers_table() -> None:
     assert agent.corrector_sees_action
     assert agent.bonus_has_novelty
     assert agent.propagation == "magnitude"
+
+
+@pytest.mark.parametrize("preset", ["paper", "authors"])
+@pytest.mark.parametrize("task", TASKS)
+def test_a_chunk_of_a_big_preset_is_about_a_thousand_updates(task: str, preset: str) -> None:
+    loop = PRESETS[preset](task, "devote").loop
+    assert 800 <= loop.rounds_per_chunk() * Round.of(loop).updates <= 1_200
 
 
 @pytest.mark.parametrize("preset", PRESETS)

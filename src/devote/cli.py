@@ -7,12 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, make_dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
-from devote.core.errors import EnvironmentFailedError, UserError, not_among
+from devote.core.errors import DivergedError, EnvironmentFailedError, UserError, not_among
 
+EXIT_DIVERGED = 3
 EXIT_STOPPED = {"SIGINT": 130, "SIGTERM": 143, "SIGUSR1": 138}
 HELP = ("-h", "--help")
+STEPS = "Environment steps of each seed, rounded up: learning_starts, then whole log_intervals."
 USAGE = """usage: devote train ENV [--agent A] [--preset P] [--seed S] [--steps N] [--out DIR] ...
        devote compare --envs ENV ... --agents A ... [--seeds N] [--preset P] [--set NAME=VALUE] ...
        devote figure LABEL [--scale smoke|desk|paper] [--only TASK ...] [--draw-only]
@@ -33,12 +35,25 @@ USAGE = """usage: devote train ENV [--agent A] [--preset P] [--seed S] [--steps 
 
 
 def main() -> None:
-    """Entry point; errors that a user can put right are one message, not a traceback."""
+    """Entry point; what a user can put right, or has done, is one message and no traceback."""
     try:
         sys.exit(dispatch(sys.argv[1:]))
     except (UserError, EnvironmentFailedError) as error:
-        print(f"devote: {error}", file=sys.stderr)
-        sys.exit(2)
+        _leave(str(error), 2)
+    except DivergedError as error:
+        _leave(str(error), EXIT_DIVERGED)
+    except KeyboardInterrupt:
+        _leave("interrupted", EXIT_STOPPED["SIGINT"])
+    except OSError as error:
+        if error.filename is None:
+            raise
+        fix = "make room there or name another place; the same command goes on with what is saved"
+        _leave(f"cannot use {error.filename}: {error.strerror}; {fix}", 2)
+
+
+def _leave(message: str, code: int) -> NoReturn:
+    print(f"devote: {message}", file=sys.stderr)
+    sys.exit(code)
 
 
 def dispatch(words: list[str]) -> int:
@@ -56,7 +71,10 @@ def dispatch(words: list[str]) -> int:
 
 def train_command(words: list[str]) -> int:
     """Train, or continue, one run; then draw its figures."""
+    from devote.run import check
+
     run, out = parse_train(words)
+    check(run)
     directory = out or Path("runs") / default_name(run)
     print(describe(run, directory))
     use_compilation_cache()
@@ -142,7 +160,7 @@ class Demo:
     seed: int = 0
     """Seed of both agents."""
     steps: int | None = None
-    """Environment steps of each agent; the preset's by default."""
+    """Environment steps of each agent, the preset's by default; rounded up to whole chunks."""
 
 
 def parse_train(words: list[str]) -> tuple[Any, Path | None]:
@@ -168,7 +186,7 @@ def parse_train(words: list[str]) -> tuple[Any, Path | None]:
             ("preset", _flag(str, "preset", f"One of {', '.join(PRESETS)}."), preset),
             ("seed", _flag(int, "seed", "The first seed."), base.seed),
             ("seeds", _flag(int, "seeds", "How many seeds run as one program."), base.seeds),
-            ("steps", _flag(int, "steps", "Environment steps of each seed."), base.steps),
+            ("steps", _flag(int, "steps", STEPS), base.steps),
             ("out", _flag(Path | None, "out", "Run directory."), None),
             ("task", type(base.env), base.env),
             ("learner", type(base.agent), base.agent),
@@ -204,7 +222,7 @@ def describe(run: Any, directory: Path) -> str:
     lines = [
         f"{run.agent_name} in {run.env_name}, preset {run.preset}, seed {run.seed}"
         + (f" to {run.seed + run.seeds - 1}" if run.seeds > 1 else "")
-        + f", {run.steps:,} steps, in {directory}"
+        + f", {run.steps:,} steps ({run.whole_steps:,} in whole chunks), in {directory}"
     ]
     difference = run.difference(PRESETS[run.preset](run.env_name, run.agent_name))
     for name, (value, default) in difference.items():

@@ -22,7 +22,7 @@ def run_demo(directory: Path, seed: int, steps: int | None) -> tuple[Path | None
         run = replace(desk("spiral", agent), seed=seed)
         run = run if steps is None else replace(run, steps=steps)
         folder = directory / agent
-        print(f"{name} in the spiral maze, {run.steps:,} steps, in {folder}")
+        print(f"{name} in the spiral maze, {run.whole_steps:,} steps, in {folder}")
         result = train(run.plan(folder))
         if result.stopped_by is not None:
             return None, result.stopped_by

@@ -35,7 +35,21 @@ class Run:
 
     def plan(self, directory: Path) -> Plan:
         """The run with its environment and agent built, ready for `loops.train`."""
+        check(self)
+        first = self._whole(0)
+        if self.steps <= first:
+            fix = "raise --steps or lower --learning-starts"
+            raise UserError(f"steps above {first}, which no update follows", self.steps, fix)
         return Plan(self.program(), self.steps, directory, asdict(self), defaults(self))
+
+    @property
+    def whole_steps(self) -> int:
+        """The steps that are really taken: a run ends with a whole chunk."""
+        return self._whole(self.steps)
+
+    def _whole(self, steps: int) -> int:
+        # agents that learn from sequences have a setting of this name, all others learn from steps
+        return self.loop.whole_steps(steps, flat(self.agent).get("sequence_length", 1))
 
     def program(self) -> Program:
         """The run's environment, agent and loop, for all its seeds."""
@@ -137,3 +151,15 @@ def check(run: Run) -> None:
             run.loop.replay_capacity,
             "raise --replay-capacity or lower --num-envs",
         )
+    _check_intervals(run.loop)
+
+
+def _check_intervals(loop: LoopSettings) -> None:
+    """Whatever is rare happens once after a chunk at most."""
+    least = max(loop.log_interval, loop.chunk_steps())
+    for name in ("reset_interval", "eval_interval", "checkpoint_interval"):
+        interval = getattr(loop, name)
+        if 0 < interval < least:
+            fix = f"raise --{name.replace('_', '-')} or lower --log-interval"
+            expected = f"{name} of at least {least}, the steps between rows of metrics"
+            raise UserError(expected, interval, fix)

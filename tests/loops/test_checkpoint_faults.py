@@ -241,7 +241,7 @@ def test_atomic_text_is_old_or_new(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full)
-        with pytest.raises(OSError, match="No space"):
+        with pytest.raises(OSError, match=r"No space.*text"):
             durable.atomic_write_text(path, "new")
     assert path.read_text() == "old\u2603"
     assert list(tmp_path.iterdir()) == [path]

@@ -20,10 +20,11 @@ from devote.core.worker import Worker
 from devote.envs.gymnasium_settings import GymnasiumSettings
 from devote.envs.gymnasium_task import from_factory
 from devote.loops.collect import Seeds
+from devote.loops.metrics_log import read
 from devote.loops.progress import Reporter
 from devote.loops.sound import require_step
 from devote.loops.store import Nowhere
-from devote.loops.train import Plan, Training, train
+from devote.loops.train import METRICS, Plan, Training, train
 
 FAULT = 30  # vector step, counted from 1; in the first chunk, which starts after 4
 
@@ -144,6 +145,7 @@ def test_a_failing_evaluation_stops_the_run_with_everything_saved(tmp_path) -> N
     with pytest.raises(EnvironmentFailedError, match="environments counter of an evaluation"):
         train(Plan(program(make, eval_interval=1), 10_000, tmp_path, {}), silent=True)
     assert saved(tmp_path).step == ENVS * 40  # the whole chunk before it
+    assert read(tmp_path / METRICS)["step"].tolist() == [ENVS * 40]
 
 
 def sound_step() -> HostStep:

@@ -111,7 +111,7 @@ def test_full_disk_leaves_whole_rows(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full)
-        with pytest.raises(OSError, match="No space"):
+        with pytest.raises(OSError, match=r"No space.*log\.csv"):
             log.append([{"step": 2}])
     assert log.path.read_bytes() == before
     log.append([{"step": 2}])

@@ -116,9 +116,36 @@ def test_equal_settings_go_on(tmp_path: Path) -> None:
     assert json.loads(before)["sac"]["rate"] == 3e-4
     claim_settings(tmp_path, SETTINGS)
     claim_settings(tmp_path, SETTINGS | {"steps": 100.0})
-    claim_settings(tmp_path, SETTINGS | {"steps": 200, "sac": {}}, ignore=("steps", "sac"))
+    claim_settings(tmp_path, SETTINGS, ignore=("steps", "sac"))
     assert (tmp_path / "settings.json").read_bytes() == before
     assert [path.name for path in tmp_path.iterdir()] == ["settings.json"]
+
+
+def test_what_may_change_is_written_anew_and_nothing_else(tmp_path: Path) -> None:
+    claim_settings(tmp_path, SETTINGS)
+    longer = SETTINGS | {"steps": 200, "sac": {"rate": 1.0}}
+    with pytest.raises(UserError, match="agent"):
+        claim_settings(tmp_path, longer | {"agent": "rnd"}, ignore=("steps", "sac"))
+    assert json.loads((tmp_path / "settings.json").read_text())["steps"] == 100
+    claim_settings(tmp_path, longer, ignore=("steps", "sac"))
+    saved = json.loads((tmp_path / "settings.json").read_text())
+    assert (saved["steps"], saved["sac"], saved["agent"]) == (200, {"rate": 1.0}, "devote")
+    assert [path.name for path in tmp_path.iterdir()] == ["settings.json"]
+
+
+def test_a_full_disk_leaves_the_old_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claim_settings(tmp_path, SETTINGS)
+    before = (tmp_path / "settings.json").read_bytes()
+
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match=r"No space.*settings\.json"):
+        claim_settings(tmp_path, SETTINGS | {"steps": 200}, ignore=("steps",))
+    assert (tmp_path / "settings.json").read_bytes() == before
 
 
 def test_a_setting_newer_than_the_directory_goes_on_at_its_default_alone(tmp_path: Path) -> None:

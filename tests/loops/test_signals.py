@@ -26,7 +26,8 @@ print("safe", flush=True)
 
 def start(*arguments: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-c", RUN, *arguments]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True)
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
     return process
@@ -36,7 +37,9 @@ def start(*arguments: str) -> subprocess.Popen[str]:
 def test_first_signal_reaches_a_safe_point(number: signal.Signals) -> None:
     process = start()
     process.send_signal(number)
-    assert process.communicate(timeout=60)[0] == f"{number.name}\nsafe\n"
+    said, noticed = process.communicate(timeout=60)
+    assert said == f"{number.name}\nsafe\n"
+    assert noticed == "\nstopping at the end of this chunk; again to quit at once\n"
     assert process.returncode == 0
 
 
@@ -51,12 +54,13 @@ def test_second_signal_ends_at_once(number: signal.Signals) -> None:
     assert process.returncode == -number
 
 
-def test_another_kind_is_only_another_request() -> None:
+def test_another_kind_is_only_another_request(capfd: pytest.CaptureFixture[str]) -> None:
     with StopRequest() as stop:
         assert (stop.requested, stop.signal_name) == (False, None)
         os.kill(os.getpid(), signal.SIGUSR1)
         os.kill(os.getpid(), signal.SIGTERM)
         assert (stop.requested, stop.signal_name) == (True, "SIGUSR1")
+    assert capfd.readouterr().err.count("stopping") == 1
 
 
 def test_handlers_come_back() -> None:

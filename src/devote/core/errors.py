@@ -1,4 +1,4 @@
-"""One error for everything a user can put right, and one for environments that fail."""
+"""One error for all that a user can put right, one for environments that fail, one for learning."""
 
 from collections.abc import Sequence
 from difflib import get_close_matches
@@ -27,3 +27,7 @@ class EnvironmentFailedError(RuntimeError):
         """Say which environment it was, when, after what action, and what it said itself."""
         # the message alone is the argument, so that the error can cross processes
         return cls(f"{which} failed in {when}; last action {action}; it said:\n{words}")
+
+
+class DivergedError(RuntimeError):
+    """A metric stopped being a finite number."""

@@ -18,7 +18,15 @@ import jax
 from devote.core.errors import UserError
 from devote.loops import tensors
 from devote.loops.durable import FileDigest, digest_of, sync, write_synced
-from devote.loops.manifest import DamagedError, Json, Manifest, decode, encode, library_versions
+from devote.loops.manifest import (
+    DamagedError,
+    Json,
+    Manifest,
+    decode,
+    encode,
+    library_versions,
+    other_versions,
+)
 
 STATE = "state.safetensors"
 MANIFEST = "manifest.json"
@@ -53,12 +61,15 @@ def save(directory: Path, step: int, tree: Any, note: dict[str, Json], keep: int
     return final
 
 
-def restore(directory: Path, like: Any, root: str = "") -> tuple[int, Any, dict[str, Json]] | None:
+def restore(
+    directory: Path, like: Any, root: str = "", exact: bool = False
+) -> tuple[int, Any, dict[str, Json]] | None:
     """Step, tree and note of the newest checkpoint that verifies; None if none was ever saved.
 
     Arrays come back with the kind, dtype and placement of those of `like`, whose leaves may be
     `jax.ShapeDtypeStruct`; `root` says where in the saved tree `like` is, and only that part is
-    read. Damage falls back to the previous checkpoint with a warning.
+    read. Damage falls back to the previous checkpoint with a warning. With `exact`, for those who
+    mean to go on bit for bit, other versions of the libraries are a warning, too.
     """
     leaves = {root + name: leaf for name, leaf in tensors.named_leaves(like).items()}
     damaged = []
@@ -72,6 +83,9 @@ def restore(directory: Path, like: Any, root: str = "") -> tuple[int, Any, dict[
             damaged.append(path.name)
             warnings.warn(f"checkpoint {path} is damaged and not used: {error}", stacklevel=2)
             continue
+        if exact and (others := other_versions(manifest.versions)):
+            message = f"{path} is of other versions ({others}): the run goes on, not bit for bit"
+            warnings.warn(message, stacklevel=2)
         return manifest.step, jax.tree.unflatten(jax.tree.structure(like), values), manifest.note
     if damaged:
         # Starting afresh here would bury the run that the user meant to continue.

@@ -89,16 +89,28 @@ class Seeds:
 class Collector:
     """Plays vector steps with a given agent; `act` decides for all seeds at once."""
 
-    def __init__(self, seeds: Seeds, act: Callable[..., Any]) -> None:
+    def __init__(self, seeds: Seeds, act: Any) -> None:
         self.seeds, self.act = seeds, act
         self.single = len(seeds.envs) == 1
+
+    def compile(self, agent: Leaves, acting: Acting, key: PRNGKeyArray) -> None:
+        """Compile decisions."""
+        obs, first = self._outer((acting.obs, acting.first))
+        self.act.lower(agent, acting.memory, obs, first, key).compile()
+
+    def blank(self, steps: int) -> Rows:
+        """What `play` will give, without content."""
+        return self._outer(self._room(steps))
+
+    def _room(self, steps: int) -> Rows:
+        envs = self.seeds.envs
+        return blank_rows(self.seeds.spec, (len(envs), steps, envs[0].num_envs))
 
     def play(
         self, agent: Leaves, acting: Acting, key: PRNGKeyArray, steps: int, at: int
     ) -> tuple[Rows, Acting, PRNGKeyArray]:
         """`steps` vector steps, the first of which has number `at`."""
-        seeds, envs = acting.first.shape
-        rows = blank_rows(self.seeds.spec, (seeds, steps, envs))
+        rows = self._room(steps)
         for t in range(steps):
             obs, first = self._outer((acting.obs, acting.first))
             action, memory, key, env_keys = self.act(agent, acting.memory, obs, first, key)

@@ -2,7 +2,8 @@
 
 import hashlib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,11 +15,23 @@ class FileDigest(NamedTuple):
     sha256: str
 
 
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Errors of the disk say which file they are about; those of a write do not by themselves."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = str(path)
+        raise
+
+
 def sync(path: Path) -> None:
     """Wait until a file, or the entries of a directory, are on disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(descriptor)
+        with naming(path):
+            os.fsync(descriptor)
     finally:
         os.close(descriptor)
 
@@ -26,7 +39,7 @@ def sync(path: Path) -> None:
 def write_synced(path: Path, pieces: Iterable[bytes | memoryview]) -> FileDigest:
     """Write the pieces to disk and digest what was meant, not what could be read back."""
     size, digest = 0, hashlib.sha256()
-    with open(path, "wb") as file:
+    with naming(path), open(path, "wb") as file:
         for piece in pieces:
             file.write(piece)
             digest.update(piece)

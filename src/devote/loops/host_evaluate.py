@@ -14,6 +14,7 @@ from devote.core.worker import Worker
 from devote.loops.collect import Seeds
 from devote.loops.episodes import Episodes
 from devote.loops.evaluate import evaluation_metrics
+from devote.loops.host import blank_rows
 
 
 class HostEvaluation:
@@ -45,6 +46,13 @@ class HostEvaluation:
         """What is reported."""
         spec = self.agent.spec
         return list(jax.eval_shape(lambda: evaluation_metrics(Episodes.start(spec, 1), spec)))
+
+    def compile(self, agent: Any, key: PRNGKeyArray) -> None:
+        """Compile decisions; no environment is needed for that."""
+        if len(self.seeds) > 1:
+            agent, key = self._one((agent, key), 0)
+        obs = blank_rows(self.agent.spec, (self.episodes,)).transition.obs
+        self._exploit.lower(agent, obs, self._keys(key)[1], 0).compile()
 
     def run(self, agent: Any, key: PRNGKeyArray) -> Metrics:
         """Metrics, with a seed axis if there are several."""

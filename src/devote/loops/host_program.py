@@ -17,7 +17,7 @@ from devote.loops.fused import RunState
 from devote.loops.host import Held, HostLoop, Worlds
 from devote.loops.host_compiled import HostCompiled, Leaves
 from devote.loops.host_evaluate import HostEvaluation
-from devote.loops.program import HASTY, InterruptedChunkError, apart, seed_keys
+from devote.loops.program import HASTY, InterruptedChunkError, Stage, apart, seed_keys
 from devote.loops.rounds import Rounds
 from devote.loops.settings import LoopSettings
 
@@ -104,10 +104,32 @@ class HostProgram:
         )
         return state._replace(worlds=worlds)
 
+    def compile(self, stage: Stage, state: RunState) -> None:
+        """Compile what a stage needs; the environments rest."""
+        if stage == "evaluate":
+            self.evaluation.compile(state.agent, state.key)
+        elif stage == "refresh":
+            self.compiled.refresh.lower(state.agent, state.key).compile()
+        else:
+            self._compile_round(stage, state)
+
+    def _compile_round(self, stage: Stage, state: RunState) -> None:
+        parts, held, agent = self.compiled, held_of(state), self.compiled.leaves(state.agent)
+        self.collector.compile(agent, self._acting(state), state.key)
+        if stage == "prefill":
+            parts.store.lower(held, self.collector.blank(self._prefill_steps())).compile()
+            return
+        tally = parts.no_tally(state.agent, held)
+        rows = self.collector.blank(self.loop.round.vector_steps)
+        parts.learn.lower(agent, held, tally, rows).compile()
+        parts.summarise.lower(state.agent, held, tally).compile()
+
+    def _prefill_steps(self) -> int:
+        return self.settings.prefill_vector_steps(self.loop.agent.sequence_length)
+
     def prefill(self, state: RunState) -> RunState:
         """Experience before the first update."""
-        steps = self.settings.prefill_vector_steps(self.loop.agent.sequence_length)
-        agent = self.compiled.leaves(state.agent)
+        steps, agent = self._prefill_steps(), self.compiled.leaves(state.agent)
         play = partial(self.collector.play, agent, self._acting(state), state.key, steps, 0)
         rows, acting, key = self.worker.run(play)
         held, _ = self.compiled.store(held_of(state)._replace(key=key), rows)

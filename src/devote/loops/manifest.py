@@ -13,6 +13,8 @@ Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | Non
 SCHEMA = 1
 FIELDS = ("schema", "step", "note", "files", "leaves", "versions")
 PACKAGES = ("devote", "jax", "jaxlib", "numpy", "safetensors")
+COMPUTING = ("jax", "jaxlib", "numpy")
+"""Packages of which another version may give other last bits."""
 
 
 class DamagedError(Exception):
@@ -80,6 +82,16 @@ def decode(data: bytes) -> Manifest:
 def library_versions() -> dict[str, str]:
     """Installed versions of the packages that decide whether a run repeats."""
     return {package: _version(package) for package in PACKAGES}
+
+
+def other_versions(saved: dict[str, str]) -> str:
+    """Where saved versions of what computes are not those of now; empty if they are the same."""
+    now = library_versions()
+    return ", ".join(
+        f"{package} {saved.get(package)} then and {now[package]} now"
+        for package in COMPUTING
+        if saved.get(package) != now[package]
+    )
 
 
 def _version(package: str) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from devote.core.errors import UserError
-from devote.loops.durable import atomic_write_text
+from devote.loops.durable import atomic_write_text, naming
 
 Cell = float | int | str
 
@@ -32,7 +32,7 @@ class MetricsLog:
         """Add rows, on disk when this returns; a metric that a row lacks is an empty cell."""
         text = "".join(_line(self._cells(row)) for row in rows)
         # Not mode "a", which would bring a deleted log back without its header.
-        with open(self.path, "r+b") as file:
+        with naming(self.path), open(self.path, "r+b") as file:
             end = file.seek(0, os.SEEK_END)
             try:
                 file.write(text.encode())

@@ -1,7 +1,7 @@
 """What `train` asks of a loop, and the compiled loop for one seed or for several at once."""
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -18,6 +18,10 @@ SEED_AXES = RunState(None, 0, 0, 0, 0, 0, 0, 0)  # type: ignore[arg-type]
 
 # What runs once or rarely compiles three times faster without LLVM's optimisations.
 HASTY = {"xla_backend_optimization_level": 0}
+
+
+Stage = Literal["prefill", "chunk", "refresh", "evaluate"]
+"""What a run is made of, by the name of the program's function."""
 
 
 class InterruptedChunkError(Exception):
@@ -60,6 +64,10 @@ class Program(Protocol):
         """The state with all that a checkpoint needs."""
         ...
 
+    def compile(self, stage: Stage, state: RunState) -> None:
+        """Compile what a stage needs, so that its first call is as fast as all others."""
+        ...
+
     def prefill(self, state: RunState) -> RunState:
         """Experience before the first update."""
         ...
@@ -96,13 +104,17 @@ class FusedProgram:
         self.loop = loop
         self.seeds = seeds
         self.spec, self.settings = loop.env.spec, loop.settings
-        self.prefill = self._compile(loop.prefill)
-        self.chunk = self._compile(loop.chunk, outputs=(SEED_AXES, 0))
-        self.refresh = self._compile(loop.refresh, options=HASTY)
-        self.evaluate = self._compile(loop.evaluate, outputs=0, donate=False)
-        self.maps = self._compile(loop.maps, outputs=0, donate=False, options=HASTY)
+        self.prefill = self._jit(loop.prefill)
+        self.chunk = self._jit(loop.chunk, outputs=(SEED_AXES, 0))
+        self.refresh = self._jit(loop.refresh, options=HASTY)
+        self.evaluate = self._jit(loop.evaluate, outputs=0, donate=False)
+        self.maps = self._jit(loop.maps, outputs=0, donate=False, options=HASTY)
 
-    def _compile(
+    def compile(self, stage: Stage, state: RunState) -> None:
+        """Compile a stage; JAX keeps what it compiled for the calls to come."""
+        getattr(self, stage).lower(state).compile()
+
+    def _jit(
         self,
         function: Callable[..., Any],
         outputs: Any = SEED_AXES,

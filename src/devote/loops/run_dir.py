@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, Self, TextIO
 
 from devote.core.errors import UserError
-from devote.loops.durable import atomic_write_text
+from devote.loops.durable import atomic_write_text, naming
 
 LOCK = ".lock"
 SETTINGS = "settings.json"
@@ -29,7 +29,8 @@ class RunDirectory:
         self.path.mkdir(parents=True, exist_ok=True)
         lock = open(self.path / LOCK, "a+")  # open as long as the run is ours
         try:
-            _take(lock, self.path)
+            with naming(self.path / LOCK):
+                _take(lock, self.path)
         except (UserError, OSError):
             lock.close()
             raise
@@ -56,15 +57,17 @@ def claim_settings(
 ) -> None:
     """Write `settings.json`, or compare with the one that is there and refuse any difference.
 
-    `ignore` names fields that may change between two starts of one run, such as `steps`; the
-    name of a nested table ignores all of it. `defaults` names fields that may be missing in the
-    file: a default is what was done before there was a setting.
+    `ignore` names fields that may change between two starts of one run, such as `steps`, and then
+    are written anew; the name of a nested table ignores all of it. `defaults` names fields that
+    may be missing in the file: a default is what was done before there was a setting.
     """
-    text = json.dumps(settings, indent=2) + "\n"
-    if not (directory / SETTINGS).exists():
-        atomic_write_text(directory / SETTINGS, text)
-    else:
+    path = directory / SETTINGS
+    if path.exists():
         require_settings(directory, settings, ignore, defaults)
+        saved, asked = _both(path, settings)
+        if all(_same(saved, asked, name) for name in saved | asked if _ignored(name, ignore)):
+            return
+    atomic_write_text(path, json.dumps(settings, indent=2) + "\n")
 
 
 def require_settings(
@@ -75,7 +78,7 @@ def require_settings(
 ) -> None:
     """Refuse any difference from the `settings.json` that is there."""
     path = directory / SETTINGS
-    saved, asked = dict(_fields(_load(path))), dict(_fields(json.loads(json.dumps(settings))))
+    saved, asked = _both(path, settings)
     saved = {name: asked[name] for name in defaults if name in asked} | saved
     differences = [
         f"{name}: saved {_show(saved, name)}, asked {_show(asked, name)}"
@@ -85,6 +88,11 @@ def require_settings(
     if differences:
         fix = "ask for the saved settings, or use a new run directory"
         raise UserError(f"the settings in {path}", "; ".join(differences), fix)
+
+
+def _both(path: Path, settings: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Saved and asked settings, each field by its name."""
+    return dict(_fields(_load(path))), dict(_fields(json.loads(json.dumps(settings))))
 
 
 def _take(lock: TextIO, path: Path) -> None:

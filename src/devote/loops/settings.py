@@ -21,7 +21,7 @@ class LoopSettings:
     reset_interval: int = 250_000
     """Environment steps between soft resets; 0 for none."""
     log_interval: int = 10_000
-    """Environment steps between rows of metrics."""
+    """Environment steps between rows of metrics; other intervals are kept to multiples of it."""
     eval_interval: int = 100_000
     """Environment steps between evaluations of the exploitation actor; 0 for none."""
     eval_episodes: int = 16
@@ -40,6 +40,18 @@ class LoopSettings:
     def rounds_per_chunk(self) -> int:
         """Rounds between two rows of metrics."""
         return max(1, self.log_interval // Round.of(self).steps(self.num_envs))
+
+    def chunk_steps(self) -> int:
+        """Environment steps between two rows of metrics, in whole rounds."""
+        return self.rounds_per_chunk() * Round.of(self).steps(self.num_envs)
+
+    def whole_steps(self, steps: int, sequence_length: int) -> int:
+        """What a run of `steps` really takes: those before the first update, then whole chunks."""
+        first, chunk = (
+            self.prefill_vector_steps(sequence_length) * self.num_envs,
+            self.chunk_steps(),
+        )
+        return first + max(0, -(-(steps - first) // chunk)) * chunk
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,11 @@ from types import FrameType, TracebackType
 from typing import Any, Self
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)  # preemption, Ctrl-C, Slurm's warning
+NOTICE = b"\nstopping at the end of this chunk; again to quit at once\n"
 
 
 class StopRequest:
-    """Notes the first signal of each kind; the second of the same kind ends the process.
+    """Notes the first signal of each kind and says so; the second of a kind ends the process.
 
     Python delivers signals to the main thread only, so elsewhere this block does nothing.
     """
@@ -51,4 +52,6 @@ class StopRequest:
         if received in self._received:
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
+        if not self._received:
+            os.write(2, NOTICE)  # a signal may come amid a print, which cannot be entered twice
         self._received.append(received)

@@ -62,7 +62,7 @@ class DirectoryStore:
     def open(self, shape: RunState, columns: tuple[str, ...]) -> Restored | None:
         """The newest checkpoint; metrics after it are dropped."""
         claim_settings(self.directory, self.settings, MAY_CHANGE, self.defaults)
-        found = checkpoint.restore(self.directory / CHECKPOINTS, shape)
+        found = checkpoint.restore(self.directory / CHECKPOINTS, shape, exact=True)
         self.log = MetricsLog(self.directory / METRICS, columns)
         if found is None:
             self.log.truncate(-1)

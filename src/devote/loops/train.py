@@ -12,10 +12,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from devote.core import Metrics
-from devote.core.errors import EnvironmentFailedError, UserError
+from devote.core.errors import DivergedError, EnvironmentFailedError, UserError
 from devote.loops.fused import RunState
 from devote.loops.memory import require_memory, tree_bytes
-from devote.loops.program import InterruptedChunkError, Program
+from devote.loops.program import InterruptedChunkError, Program, Stage
 from devote.loops.progress import Reporter
 from devote.loops.run_dir import RunDirectory
 from devote.loops.signals import StopRequest
@@ -24,9 +24,12 @@ from devote.measure.coverage import coverage
 
 __all__ = ["CHECKPOINTS", "METRICS", "DivergedError", "Plan", "Result", "Training", "train"]
 
-
-class DivergedError(RuntimeError):
-    """A metric stopped being a finite number."""
+WORDS: dict[Stage, str] = {
+    "prefill": "first steps",
+    "chunk": "training",
+    "refresh": "soft reset",
+    "evaluate": "evaluation",
+}
 
 
 @dataclass(frozen=True)
@@ -82,7 +85,7 @@ class Training:
         self.program, self.reporter, self.store = program, reporter, store
         self.state: RunState
         self.saved_step = -1
-        self.compiled: set[str] = set()
+        self.compiled: set[Stage] = set()
         self.elapsed = 0.0  # seconds of earlier sittings
         self.started = time.perf_counter()
 
@@ -110,7 +113,8 @@ class Training:
         state = self.program.init()
         if learned is not None:  # a copy, for the first steps may take its memory
             state = state._replace(agent=jax.tree.map(jnp.copy, learned))
-        self.state = self._call("first steps", self.program.prefill, state)
+        self._compile("prefill", state)
+        self.state = jax.block_until_ready(self.program.prefill(state))
 
     def advance(self) -> list[Row]:
         """One chunk and what is due after it; when environments fail, all before that is saved."""
@@ -126,18 +130,23 @@ class Training:
         raise reason
 
     def _advance(self) -> list[Row]:
+        self._compile("chunk", self.state)
         before, start = self.step, time.perf_counter()
-        self.state, metrics = self._call("training", self.program.chunk, self.state)
-        jax.block_until_ready(self.state.clock)
+        self.state, metrics = jax.block_until_ready(self.program.chunk(self.state))
+        rate = (self.step - before) / (time.perf_counter() - start)
         loop = self.program.settings
         if self._due(before, loop.reset_interval):
-            self.state = self._call("soft reset", self.program.refresh, self.state)
+            self._compile("refresh", self.state)
+            self.state = self.program.refresh(self.state)
         last = loop.eval_interval > 0 and self.step >= self.reporter.total
-        if last or self._due(before, loop.eval_interval):
-            metrics |= self._call("evaluation", self.program.evaluate, self.state)
-        rows = self._rows(metrics, (self.step - before) / (time.perf_counter() - start))
-        self._require_finite(rows)
-        self.store.append(rows)
+        try:
+            if last or self._due(before, loop.eval_interval):
+                self._compile("evaluate", self.state)
+                metrics |= jax.block_until_ready(self.program.evaluate(self.state))
+        finally:  # what was learned is saved also when the evaluation fails, and so is its row
+            rows = self._rows(metrics, rate)
+            self.store.append(rows)
+            self._require_finite(rows)
         if self._due(before, loop.checkpoint_interval):
             self._save()
         self.reporter.advance(self.step, rows[0]["time/fps"], self._detail(rows))
@@ -152,12 +161,11 @@ class Training:
         """Whether a multiple of `interval` was passed since step `before`."""
         return interval > 0 and self.step // interval > before // interval
 
-    def _call(self, what: str, function: Any, state: Any) -> Any:
-        if what in self.compiled:
-            return function(state)
-        self.compiled.add(what)
-        with self.reporter.compiling(what):
-            return jax.block_until_ready(function(state))
+    def _compile(self, stage: Stage, state: RunState) -> None:
+        if stage not in self.compiled:
+            self.compiled.add(stage)
+            with self.reporter.compiling(WORDS[stage]):
+                self.program.compile(stage, state)
 
     def _save(self) -> None:
         self.state = self.program.snapshot(self.state)

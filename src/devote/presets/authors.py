@@ -36,7 +36,8 @@ AGENT = DevoteSettings(
     normalise_value=False,
     reset_target=True,
 )
-LOOP = LoopSettings(updates_per_step=256 / 2080, reset_interval=50_000)
+# A run stops and logs between chunks only: here every 1,000 updates or so.
+LOOP = LoopSettings(updates_per_step=256 / 2080, reset_interval=50_000, log_interval=8_000)
 # The files of AntMaze and PickAndPlace are older than the others in most respects.
 CONTROL = replace(
     AGENT,

@@ -7,6 +7,7 @@ import numpy as np
 
 from devote.figures.demo import save_comparison
 from devote.figures.run import coverage_curves
+from devote.identity import identity
 from devote.loops.metrics_log import read
 from devote.loops.train import METRICS, train
 from devote.presets import desk
@@ -17,20 +18,21 @@ NAMES = {"devote": "DEVOTE", "sac": "SAC (entropy alone)"}
 
 def run_demo(directory: Path, seed: int, steps: int | None) -> tuple[Path | None, str | None]:
     """Train both agents, or go on with them; the picture's path, or the signal that stopped it."""
-    curves = {}
+    curves, maps = {}, {}
     for agent, name in NAMES.items():
         run = replace(desk("spiral", agent), seed=seed)
         run = run if steps is None else replace(run, steps=steps)
-        folder = directory / agent
+        # a later version with another preset does not meet the runs of this one
+        folder = directory / f"{agent}-{identity(run, without=('steps',))}"
         print(f"{name} in the spiral maze, {run.whole_steps:,} steps, in {folder}")
         result = train(run.plan(folder))
         if result.stopped_by is not None:
             return None, result.stopped_by
         draw_run(result, folder, f"spiral {agent} desk")
         curves[name] = coverage_curves(read(folder / METRICS))[f"seed {seed}"]
+        maps[agent] = _maps(folder, seed)
     grid = result.program.spec.grid
     assert grid is not None
-    maps = {agent: _maps(directory / agent, seed) for agent in NAMES}
     path = directory / "demo.png"
     title = f"Spiral maze without rewards, preset desk, seed {seed}"
     return save_comparison(path, title, curves, grid, maps["devote"], maps["sac"]["visits"]), None

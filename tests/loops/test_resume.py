@@ -102,6 +102,16 @@ def assert_same_run(left: Path, right: Path) -> None:
         np.testing.assert_array_equal(column, other_metrics[name], err_msg=name)
 
 
+@pytest.mark.parametrize("case", ["devote", "two seeds"])
+def test_soft_resets_fire_when_they_are_due(whole: Whole, case: str) -> None:
+    columns = read(whole(case) / "metrics.csv")
+    # a row is read before the reset at its own step
+    due = {464: 0, 864: 0, 1_264: 0, 1_664: 1, 2_064: 1, 2_464: 2, 2_864: 2, 3_264: 2}
+    assert set(zip(columns["step"], columns["plasticity/reset_count"], strict=True)) == set(
+        due.items()
+    )
+
+
 @pytest.mark.parametrize(
     ("case", "earliest", "before"),
     [

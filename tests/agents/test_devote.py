@@ -1,5 +1,6 @@
 """DEVOTE, one line of Algorithm 1 at a time."""
 
+from dataclasses import replace
 from functools import cache
 
 import jax
@@ -10,6 +11,7 @@ import pytest
 from devote.core.trees import interpolate
 from devote.epistemic.novelty import novelty, residual
 from tiny import (
+    SAC,
     SPECS,
     assert_close,
     changed_leaves,
@@ -47,6 +49,20 @@ def test_update_changes_all_that_learns_and_never_the_prior(kind) -> None:
     before, after, _ = one_update(kind)
     parts = {name.split(".")[1].split("[")[0] for name in changed_leaves(before, after)}
     assert parts == set(before._fields) - {"prior", "resets"}
+
+
+@pytest.mark.parametrize(("probability", "learns"), [(0.0, False), (1.0, True)])
+def test_only_given_transitions_teach_the_corrector_and_the_novelty_value(
+    probability, learns
+) -> None:
+    sac = replace(SAC, critic_weight_decay=0.0)
+    agent = devote("continuous", sac=sac, bootstrap_probability=probability)
+    state, batch = shaken(1, fresh(agent)), some_batch(2, agent.spec)
+    after, _ = jax.jit(agent.update)(state, batch, jax.random.key(0))
+    for part in ("corrector", "novelty_value"):
+        changed = changed_leaves(getattr(state, part).net, getattr(after, part).net)
+        assert bool(changed) == learns, part
+    assert changed_leaves(state.task.task_value.net, after.task.task_value.net)
 
 
 @pytest.mark.parametrize("kind", SPECS)

@@ -1,5 +1,7 @@
 """Joint TD: every part steps down one and the same squared error (eq. 4)."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import pytest
@@ -7,7 +9,7 @@ import pytest
 from devote.agents.joint_td import joint_td_loss
 from devote.core.trees import interpolate
 from devote.epistemic.novelty import residual
-from tiny import SPECS, assert_close, changed_leaves, fresh, registered, shaken, some_batch
+from tiny import SAC, SPECS, assert_close, changed_leaves, fresh, registered, shaken, some_batch
 
 MASK = jnp.asarray([[1.0] * 24, [1.0, 0.0] * 12, [0.0] * 12 + [1.0] * 12])
 
@@ -53,6 +55,17 @@ def test_update_changes_all_that_learns_and_never_the_prior() -> None:
     after, _ = jax.jit(agent.update)(state, some_batch(2, agent.spec), jax.random.key(0))
     parts = {name.split(".")[1].split("[")[0] for name in changed_leaves(state, after)}
     assert parts == set(state._fields) - {"prior", "resets"}
+
+
+@pytest.mark.parametrize(("probability", "learns"), [(0.0, False), (1.0, True)])
+def test_only_given_transitions_teach_any_part(probability, learns) -> None:
+    sac = replace(SAC, critic_weight_decay=0.0)
+    agent = registered("devote-no-tud", "continuous", sac=sac, bootstrap_probability=probability)
+    state = shaken(1, fresh(agent))
+    after, _ = jax.jit(agent.update)(state, some_batch(2, agent.spec), jax.random.key(0))
+    learners = [(s.task.task_value, s.corrector, s.novelty_value) for s in (state, after)]
+    for before, learned in zip(*learners, strict=True):
+        assert bool(changed_leaves(before.net, learned.net)) == learns
 
 
 def test_targets_of_all_parts_follow_at_one_rate() -> None:

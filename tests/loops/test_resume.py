@@ -1,10 +1,12 @@
 """A run that is killed and continued gives the same bytes as one that was never stopped."""
 
+import functools
 import hashlib
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +15,14 @@ import pytest
 from devote.loops.metrics_log import read
 from tiny import quick
 
-STEPS = 2_400  # smoke resets at 1,000 and 2,000 and saves every 800
+STEPS = 3_200  # smoke logs at 464, 864, ..., saves at 864, 1,664, ..., resets at 1,264, 2,064, ...
+CASES = {
+    "devote": ["deep_sea", "--agent", "devote"],
+    "sac": ["deep_sea", "--agent", "sac"],
+    "spiral": ["spiral", "--agent", "devote"],
+    "two seeds": ["deep_sea", "--agent", "devote", "--seeds", "2"],
+}
+Whole = Callable[[str], Path]
 
 
 @pytest.fixture(scope="module")
@@ -22,8 +31,21 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("cache")
 
 
-def start(agent: str, directory: Path, cache: Path, steps: int = STEPS) -> subprocess.Popen[str]:
-    words = ["train", "deep_sea", "--agent", agent, "--preset", "smoke", "--steps", str(steps)]
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Whole:
+    """Runs that nobody stopped."""
+
+    @functools.cache
+    def run(case: str) -> Path:
+        directory = tmp_path_factory.mktemp("whole") / "run"
+        finish(case, directory, cache)
+        return directory
+
+    return run
+
+
+def start(case: str, directory: Path, cache: Path, *more: str) -> subprocess.Popen[str]:
+    words = ["train", *CASES[case], "--preset", "smoke", "--steps", str(STEPS), *more]
     return subprocess.Popen(
         [sys.executable, "-m", "devote", *words, "--out", str(directory)],
         env=quick(cache),
@@ -33,25 +55,34 @@ def start(agent: str, directory: Path, cache: Path, steps: int = STEPS) -> subpr
     )
 
 
-def finish(agent: str, directory: Path, cache: Path) -> str:
-    process = start(agent, directory, cache)
+def finish(case: str, directory: Path, cache: Path) -> str:
+    process = start(case, directory, cache)
     output, _ = process.communicate(timeout=300)
     assert process.returncode == 0, output
     return output
 
 
-def wait_for_step(process: subprocess.Popen[str], directory: Path, step: int) -> None:
-    """Until the log has a row at or after `step`."""
-    metrics = directory / "metrics.csv"
+def wait_for(process: subprocess.Popen[str], what: str, there: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 300
     while time.monotonic() < deadline and process.poll() is None:
-        if metrics.exists() and metrics.read_text().count("\n") > 1:
-            rows = read(metrics)["step"]
-            if rows.size and rows[-1] >= step:
-                return
+        if there():
+            return
         time.sleep(0.002)
     assert process.poll() is None, process.communicate()[0]
-    raise AssertionError(f"no row at step {step} within the time")
+    raise AssertionError(f"no {what} within the time")
+
+
+def saved_steps(directory: Path) -> list[int]:
+    return sorted(int(path.name[5:]) for path in (directory / "checkpoints").glob("step_*"))
+
+
+def has_row(directory: Path, step: int) -> bool:
+    """Whether the log has a row at or after `step`."""
+    metrics = directory / "metrics.csv"
+    if not metrics.exists() or metrics.read_text().count("\n") < 2:
+        return False
+    rows = read(metrics)["step"]
+    return bool(rows.size and rows[-1] >= step)
 
 
 def outcome(directory: Path) -> tuple[str, dict[str, np.ndarray]]:
@@ -71,60 +102,68 @@ def assert_same_run(left: Path, right: Path) -> None:
         np.testing.assert_array_equal(column, other_metrics[name], err_msg=name)
 
 
-@pytest.fixture(scope="module", params=["devote", "sac"])
-def whole(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, cache: Path
-) -> tuple[str, Path]:
-    """A run that nobody stopped."""
-    directory = tmp_path_factory.mktemp("whole") / "run"
-    finish(request.param, directory, cache)
-    return request.param, directory
+@pytest.mark.parametrize("case", ["devote", "two seeds"])
+def test_soft_resets_fire_when_they_are_due(whole: Whole, case: str) -> None:
+    columns = read(whole(case) / "metrics.csv")
+    # a row is read before the reset at its own step
+    due = {464: 0, 864: 0, 1_264: 0, 1_664: 1, 2_064: 1, 2_464: 2, 2_864: 2, 3_264: 2}
+    assert set(zip(columns["step"], columns["plasticity/reset_count"], strict=True)) == set(
+        due.items()
+    )
 
 
-@pytest.mark.parametrize("at", [464, 1_264], ids=["before a reset", "after a reset"])
+@pytest.mark.parametrize(
+    ("case", "earliest", "before"),
+    [
+        pytest.param("devote", 864, 1_264, id="before a reset"),
+        pytest.param("devote", 1_664, STEPS, id="after a reset"),
+        pytest.param("spiral", 1_664, STEPS, id="spiral"),
+        pytest.param("two seeds", 1_664, STEPS, id="two seeds"),
+    ],
+)
 def test_killed_run_continues_to_the_same_bytes(
-    whole: tuple[str, Path], at: int, tmp_path: Path, cache: Path
+    whole: Whole, case: str, earliest: int, before: int, tmp_path: Path, cache: Path
 ) -> None:
-    agent, reference = whole
-    process = start(agent, tmp_path, cache)
-    wait_for_step(process, tmp_path, at)
+    reference = whole(case)
+    process = start(case, tmp_path, cache)
+    wait_for(process, "checkpoint", lambda: max(saved_steps(tmp_path), default=0) >= earliest)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    finish(agent, tmp_path, cache)
+    newest = max(saved_steps(tmp_path))
+    assert earliest <= newest < before
+    assert f"continuing at step {newest:,} in" in finish(case, tmp_path, cache)
     assert_same_run(tmp_path, reference)
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(
+    ("case", "number", "code"),
+    [("devote", signal.SIGTERM, 143), ("sac", signal.SIGINT, 130)],
+)
 def test_stopped_run_saves_exits_and_continues_to_the_same_bytes(
-    whole: tuple[str, Path], number: signal.Signals, code: int, tmp_path: Path, cache: Path
+    whole: Whole, case: str, number: signal.Signals, code: int, tmp_path: Path, cache: Path
 ) -> None:
-    agent, reference = whole
-    process = start(agent, tmp_path, cache)
-    wait_for_step(process, tmp_path, 864)
+    reference = whole(case)
+    process = start(case, tmp_path, cache)
+    wait_for(process, "row", lambda: has_row(tmp_path, 864))
     process.send_signal(number)
     output, _ = process.communicate(timeout=60)
     assert process.returncode == code, output
     assert f"stopped by {number.name}" in output
-    assert list((tmp_path / "checkpoints").glob("step_*"))
-    finish(agent, tmp_path, cache)
+    newest = max(saved_steps(tmp_path))
+    assert f"continuing at step {newest:,} in" in finish(case, tmp_path, cache)
     assert_same_run(tmp_path, reference)
 
 
-def test_finished_run_says_so_and_is_not_repeated(whole: tuple[str, Path], cache: Path) -> None:
-    agent, directory = whole
+def test_finished_run_says_so_and_is_not_repeated(whole: Whole, cache: Path) -> None:
+    directory = whole("devote")
     before = outcome(directory)
-    output = finish(agent, directory, cache)
-    assert "finished already at step 2,464" in output
+    output = finish("devote", directory, cache)
+    assert "finished already at step 3,264" in output
     assert outcome(directory)[0] == before[0]
 
 
-def test_other_settings_are_refused_naming_the_field(whole: tuple[str, Path], cache: Path) -> None:
-    agent, directory = whole
-    words = ["train", "deep_sea", "--agent", agent, "--preset", "smoke", "--discount", "0.5"]
-    result = subprocess.run(
-        [sys.executable, "-m", "devote", *words, "--out", str(directory)],
-        capture_output=True,
-        text=True,
-    )
-    assert result.returncode == 2
-    assert "discount: saved 0.99, asked 0.5" in result.stderr
+def test_other_settings_are_refused_naming_the_field(whole: Whole, cache: Path) -> None:
+    process = start("devote", whole("devote"), cache, "--discount", "0.5")
+    output, _ = process.communicate(timeout=300)
+    assert process.returncode == 2
+    assert "discount: saved 0.99, asked 0.5" in output

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from devote.core import Index
+from devote.core.learning import Optimiser
+from devote.nets.dense import Lookup
 from devote.nets.rows import name_rows, put_rows, take_rows
 from tiny import SPECS, changed_leaves, devote, fresh, named_leaves, sac, shaken, some_batch
 
@@ -61,6 +63,37 @@ def test_named_rows_are_distinct_and_the_batch_points_at_them() -> None:
     assert (named.rows[5:] == 12).all()
     np.testing.assert_array_equal(named.rows[renamed.obs], batch.obs)
     np.testing.assert_array_equal(named.rows[renamed.next_obs], batch.next_obs)
+
+
+def test_there_are_never_more_rows_than_the_table_has() -> None:
+    batch = some_batch(0, SPECS["discrete"])
+    named, renamed = name_rows(batch, Index(12))
+    assert named.rows.tolist() == list(range(12))
+    np.testing.assert_array_equal(renamed.obs, batch.obs)
+    few, _ = name_rows(jax.tree.map(lambda x: x[:3], batch), Index(12))
+    assert few.rows.size == 6
+
+
+def test_padding_enters_no_norm() -> None:
+    table = Lookup(jnp.ones((12, 2)).at[-1].set(100.0))  # padding is read from the last row
+    batch = crowded_batch()
+    batch = batch._replace(obs=batch.obs % 11, next_obs=batch.next_obs % 11)
+    named, renamed = name_rows(batch, Index(12))
+    assert (named.rows == 12).any()
+    optimiser = Optimiser(rate=0.1, kind="laprop")
+
+    def squares(lookup, obs):
+        """The second moments of a step of which clipping leaves little."""
+        learner, _ = optimiser.descend(
+            optimiser.start(lookup), lambda net: (1e3 * net(obs).sum(), {})
+        )
+        return learner.moments[1].nu.table
+
+    by_rows = squares(take_rows(table, named), renamed.obs)[renamed.obs]
+    assert (by_rows > 0).all()
+    np.testing.assert_allclose(by_rows, squares(table, batch.obs)[batch.obs], rtol=1e-5)
+    alone = squares(Lookup(jnp.ones((11, 2))), batch.obs)[batch.obs]
+    np.testing.assert_allclose(by_rows, alone, rtol=1e-5)
 
 
 def test_taking_and_putting_back_changes_nothing() -> None:

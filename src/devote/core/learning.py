@@ -59,20 +59,27 @@ def _matrices(net: Any) -> Any:
     """True on weight matrices: leaves called `weight`, `matrix` or `table`, and action columns."""
     decayed = {"weight", "matrix", "table", "action"}
 
-    def is_matrix(path: tuple[Any, ...], _: Array) -> bool:
-        return bool(path) and str(path[-1]).strip(".") in decayed
+    return jax.tree_util.tree_map_with_path(lambda path, _: _name(path) in decayed, net)
 
-    return jax.tree_util.tree_map_with_path(is_matrix, net)
+
+def _name(path: tuple[Any, ...]) -> str:
+    """The name of a leaf."""
+    return str(path[-1]).strip(".") if path else ""
 
 
 def _clip_adaptively(limit: float) -> optax.GradientTransformation:
-    """Gradient norm of each tensor at most `limit` times the tensor's own norm."""
+    """Gradient norm of each tensor at most `limit` times the tensor's own norm.
 
-    def clip(gradient: Array, parameter: Array) -> Array:
+    Of a lookup table only rows with a gradient count: others may be padding (`nets.rows`).
+    """
+
+    def clip(path: tuple[Any, ...], gradient: Array, parameter: Array) -> Array:
+        if _name(path) == "table":
+            parameter = jnp.where((gradient != 0).any(axis=-1, keepdims=True), parameter, 0)
         allowed = limit * jnp.maximum(1e-3, jnp.linalg.norm(parameter))
         return gradient * jnp.minimum(1.0, allowed / (jnp.linalg.norm(gradient) + 1e-12))
 
     def update(gradients: Any, state: Any, parameters: Any = None) -> tuple[Any, Any]:
-        return jax.tree.map(clip, gradients, parameters), state
+        return jax.tree_util.tree_map_with_path(clip, gradients, parameters), state
 
     return optax.GradientTransformation(lambda _: optax.EmptyState(), update)

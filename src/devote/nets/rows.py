@@ -35,7 +35,8 @@ def name_rows(batch: Transition, space: Vector | Index) -> tuple[Named | None, T
     if isinstance(space, Vector):
         return None, batch
     both = jnp.concatenate([batch.obs, batch.next_obs])
-    rows = jnp.unique(both, size=both.shape[0], fill_value=space.size)
+    most = min(both.size, space.size)
+    rows = jnp.unique(both, size=most, fill_value=space.size)
     obs, next_obs = jnp.split(jnp.searchsorted(rows, both).astype(both.dtype), 2)
     return Named(rows), batch._replace(obs=obs, next_obs=next_obs)
 

@@ -1,6 +1,8 @@
 """Small settings, specs, batches and states that the tests share."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -104,6 +106,16 @@ def shaken(seed: int, state: Any, by: float = 0.3) -> Any:
         return jnp.asarray(np.asarray(node) + by * rng.normal(size=node.shape), node.dtype)
 
     return jax.tree.map(shake, state, is_leaf=lambda node: isinstance(node, Learner))
+
+
+@contextmanager
+def optimised() -> Iterator[None]:
+    """Compile with all optimisations, for programs that run longer than they compile."""
+    jax.config.update("jax_disable_most_optimizations", False)
+    try:
+        yield
+    finally:
+        jax.config.update("jax_disable_most_optimizations", True)
 
 
 def quick(folder: Path) -> dict[str, str]:

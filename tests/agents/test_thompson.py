@@ -111,17 +111,3 @@ def test_actions_are_those_of_the_member(kind) -> None:
     np.testing.assert_allclose(action, expected, rtol=1e-5, atol=1e-6)
     best = [actors[row % MEMBERS].mode(obs)[row] for row in range(6)]
     np.testing.assert_allclose(agent.exploit(state, obs), best, rtol=1e-5, atol=1e-6)
-
-
-def test_sigma_q_is_the_spread_of_what_members_believe() -> None:
-    agent = thompson()
-    state, batch = shaken(1, fresh(agent)), some_batch(2, agent.spec)
-    believed = [
-        agent.joined(member(state.members.task_value.net, i), member(state.prior.members, i))(
-            batch.obs, batch.action
-        )
-        for i in range(MEMBERS)
-    ]
-    expected = np.std(believed, axis=0).mean()
-    found = agent.diagnose(state, batch)["epistemic/sigma_q"]
-    np.testing.assert_allclose(found, expected, rtol=1e-4)

@@ -17,7 +17,7 @@ from devote.loops.sound import require_obs, require_step
 from devote.presets import smoke
 from devote.registry import HOST_ENVS
 from on_host import OnHost
-from tiny import changed_leaves
+from tiny import assert_close, changed_leaves
 
 ENVS, STEPS = 3, 25
 # `gymnasium` is any task; its own tests hold it to the same.
@@ -57,8 +57,10 @@ def test_an_agent_that_remembers_and_learns_does_the_same_in_both_loops() -> Non
     fused, host = FusedProgram(compiled, SEEDS), on_host(compiled)
     expected, _ = fused.chunk(fused.prefill(fused.init()))
     found, _ = host.chunk(host.prefill(host.init()))
-    for part in ("agent", "memory", "replay", "episodes"):
+    for part in ("memory", "replay", "episodes"):
         assert not changed_leaves(getattr(expected, part), getattr(found, part)), part
+    # two programs, whose sums may be rounded in another order
+    assert_close(expected.agent, found.agent, rtol=1e-4, atol=1e-6)
 
 
 @cache

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hosts import ENVS, program
-from test_resume import assert_same_run, wait_for_step
+from test_resume import assert_same_run, wait_for_row
 
 from devote.loops import checkpoint
 from tiny import quick
@@ -35,7 +35,7 @@ def finish(directory: Path, how: str) -> str:
 
 def interrupt(directory: Path, how: str, number: signal.Signals, step: int) -> int:
     process = start(directory, how)
-    wait_for_step(process, directory, step)
+    wait_for_row(process, directory, step)
     process.send_signal(number)
     process.communicate(timeout=60)
     return process.returncode

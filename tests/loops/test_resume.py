@@ -18,8 +18,7 @@ from tiny import quick
 STEPS = 3_200  # smoke logs at 464, 864, ..., saves at 864, 1,664, ..., resets at 1,264, 2,064, ...
 CASES = {
     "devote": ["deep_sea", "--agent", "devote"],
-    "sac": ["deep_sea", "--agent", "sac"],
-    "spiral": ["spiral", "--agent", "devote"],
+    "sac": ["spiral", "--agent", "sac"],
     "two seeds": ["deep_sea", "--agent", "devote", "--seeds", "2"],
 }
 Whole = Callable[[str], Path]
@@ -85,6 +84,10 @@ def has_row(directory: Path, step: int) -> bool:
     return bool(rows.size and rows[-1] >= step)
 
 
+def wait_for_row(process: subprocess.Popen[str], directory: Path, step: int) -> None:
+    wait_for(process, f"row at step {step}", lambda: has_row(directory, step))
+
+
 def outcome(directory: Path) -> tuple[str, dict[str, np.ndarray]]:
     """Bytes of the last state, and the metrics that no clock enters."""
     newest = max((directory / "checkpoints").glob("step_*"))
@@ -113,16 +116,15 @@ def test_soft_resets_fire_when_they_are_due(whole: Whole, case: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("case", "earliest", "before"),
+    ("case", "earliest"),
     [
-        pytest.param("devote", 864, 1_264, id="before a reset"),
-        pytest.param("devote", 1_664, STEPS, id="after a reset"),
-        pytest.param("spiral", 1_664, STEPS, id="spiral"),
-        pytest.param("two seeds", 1_664, STEPS, id="two seeds"),
+        pytest.param("devote", 864, id="before a reset"),
+        pytest.param("devote", 1_664, id="after a reset"),
+        pytest.param("two seeds", 1_664, id="two seeds"),
     ],
 )
 def test_killed_run_continues_to_the_same_bytes(
-    whole: Whole, case: str, earliest: int, before: int, tmp_path: Path, cache: Path
+    whole: Whole, case: str, earliest: int, tmp_path: Path, cache: Path
 ) -> None:
     reference = whole(case)
     process = start(case, tmp_path, cache)
@@ -130,7 +132,7 @@ def test_killed_run_continues_to_the_same_bytes(
     process.send_signal(signal.SIGKILL)
     process.wait()
     newest = max(saved_steps(tmp_path))
-    assert earliest <= newest < before
+    assert earliest <= newest < STEPS
     assert f"continuing at step {newest:,} in" in finish(case, tmp_path, cache)
     assert_same_run(tmp_path, reference)
 
@@ -144,7 +146,7 @@ def test_stopped_run_saves_exits_and_continues_to_the_same_bytes(
 ) -> None:
     reference = whole(case)
     process = start(case, tmp_path, cache)
-    wait_for(process, "row", lambda: has_row(tmp_path, 864))
+    wait_for_row(process, tmp_path, 864)
     process.send_signal(number)
     output, _ = process.communicate(timeout=60)
     assert process.returncode == code, output

@@ -1,5 +1,6 @@
 """Tiny decision problems with known values, side by side in one table of states."""
 
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -8,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from devote.core import Agent, Box, Choice, EnvSpec, Index, Transition, Vector
-from tiny import SAC
+from tiny import SAC, optimised
 
 DISCOUNT = 0.8
 NUM_STATES = 8
@@ -134,7 +135,9 @@ def train(
         return agent.update(state, batch, update_key)[0], None
 
     keys = jax.random.split(jax.random.key(0), updates)
-    return jax.jit(lambda s, k: jax.lax.scan(update, s, k)[0])(state, keys)
+    # a long training repays the compiler's work
+    with optimised() if updates > 1_000 else nullcontext():
+        return jax.jit(lambda s, k: jax.lax.scan(update, s, k)[0])(state, keys)
 
 
 def both_sides(spec: EnvSpec, state: int) -> tuple[jax.Array, jax.Array]:

@@ -35,7 +35,7 @@ def discounted(reward, probs) -> np.ndarray:
 
 
 def test_intrinsic_value_is_the_discounted_disagreement_that_the_explorer_meets() -> None:
-    state = train(AGENT, fresh(AGENT), 1500, CHAIN)
+    state = train(AGENT, fresh(AGENT), 1000, CHAIN)
     obs, action = (np.concatenate(x) for x in zip(*map(where, range(4)), strict=True))
 
     @jax.jit

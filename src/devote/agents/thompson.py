@@ -184,15 +184,11 @@ class Thompson:
         return state
 
     def diagnose(self, state: ThompsonState, batch: Transition) -> Metrics:
-        """Dormant units, the mean over the members' actors, and how far their values differ."""
+        """Dormant units, the mean over the members' actors."""
         fractions = jax.vmap(lambda actor: dormant_fraction(actor.body.hidden(batch.obs)))(
             state.members.policy.actor.net
         )
-        values = self.value(state, batch.obs, batch.action)
-        return {
-            "plasticity/dormant_frac": fractions.mean(),
-            "epistemic/sigma_q": values.std(axis=0).mean(),
-        }
+        return {"plasticity/dormant_frac": fractions.mean()}
 
     def maps(self, state: ThompsonState, obs: Observation) -> dict[str, Array]:
         """Mean and spread over members of what they believe of the first one's best guess."""

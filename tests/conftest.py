@@ -5,15 +5,24 @@ import os
 import jax
 import pytest
 
-# read when JAX first compiles; other programs that tests start inherit it
+SETTINGS = {
+    "jax_disable_most_optimizations": True,
+    "jax_persistent_cache_min_compile_time_secs": 0.0,
+    "jax_persistent_cache_min_entry_size_bytes": -1,
+}
+# read when JAX first compiles
 QUICK = "--xla_cpu_use_fusion_emitters=false"
 os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {QUICK}".strip()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Keep compiled programs in pytest's own cache folder; being here puts `tiny` on the path."""
-    jax.config.update("jax_disable_most_optimizations", True)
+    """Keep compiled programs in pytest's own cache folder, also those of programs that tests start;
+    being here puts `tiny` on the path."""
+    settings: dict[str, object] = dict(SETTINGS)
     if config.pluginmanager.hasplugin("cacheprovider"):
-        jax.config.update("jax_compilation_cache_dir", str(config.cache.mkdir("jax")))
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-        jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+        home = config.cache.mkdir("home")
+        os.environ["XDG_CACHE_HOME"] = str(home)
+        settings["jax_compilation_cache_dir"] = str(home / "devote" / "xla")
+    for name, value in settings.items():
+        jax.config.update(name, value)
+        os.environ[name.upper()] = str(value)

@@ -1,11 +1,9 @@
 """Small settings, specs, batches and states that the tests share."""
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -116,17 +114,6 @@ def optimised() -> Iterator[None]:
         yield
     finally:
         jax.config.update("jax_disable_most_optimizations", True)
-
-
-def quick(folder: Path) -> dict[str, str]:
-    """For programs that tests start: as little compilation as in the tests, kept in a folder."""
-    return os.environ | {
-        "XDG_CACHE_HOME": str(folder),
-        "JAX_COMPILATION_CACHE_DIR": str(folder),
-        "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
-        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
-        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
-    }
 
 
 def named_leaves(tree: Any) -> dict[str, np.ndarray]:

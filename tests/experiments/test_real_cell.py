@@ -11,15 +11,12 @@ import numpy as np
 from real import STEPS, cell
 from test_runner import hold
 
-from tiny import quick
-
 REAL = Path(__file__).parent / "real.py"
 
 
-def start(folder: Path, cache: Path) -> subprocess.Popen[str]:
+def start(folder: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, str(REAL), str(folder)],
-        env=quick(cache),
         start_new_session=True,
         stdout=subprocess.PIPE,
         text=True,
@@ -32,12 +29,12 @@ def last_state(folder: Path) -> bytes:
 
 
 def test_a_training_whose_runner_is_killed_goes_on_to_the_same_bytes(tmp_path: Path) -> None:
-    cache, whole, halted = (tmp_path / name for name in ("cache", "whole", "halted"))
-    runner = start(whole, cache)
+    whole, halted = tmp_path / "whole", tmp_path / "halted"
+    runner = start(whole)
     assert runner.wait(120) == 0, runner.communicate()[0]
     assert cell(whole).finished()
 
-    runner = start(halted, cache)
+    runner = start(halted)
     checkpoints = cell(halted).folder / "checkpoints"
     while not list(checkpoints.glob("step_*")) and runner.poll() is None:
         time.sleep(0.002)
@@ -47,7 +44,7 @@ def test_a_training_whose_runner_is_killed_goes_on_to_the_same_bytes(tmp_path: P
     assert not cell(halted).finished()
     assert 0 < cell(halted).metrics()["step"][-1] < STEPS
 
-    runner = start(halted, cache)
+    runner = start(halted)
     assert runner.wait(120) == 0, runner.communicate()[0]
     assert cell(halted).finished()
     assert last_state(halted) == last_state(whole)

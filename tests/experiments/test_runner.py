@@ -34,7 +34,7 @@ def start(folder: Path, count: int, pause: float) -> subprocess.Popen[bytes]:
 def test_every_cell_is_made_once_though_the_runner_is_killed_again_and_again(
     tmp_path: Path,
 ) -> None:
-    count, kills = 7, 0
+    count, kills = 4, 0
     while len(lines(tmp_path / "ends")) < count - 1 and kills < 6:
         before = len(lines(tmp_path / "ends"))
         runner = start(tmp_path, count, 0.3)

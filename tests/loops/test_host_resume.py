@@ -11,7 +11,6 @@ from hosts import ENVS, program
 from test_resume import assert_same_run, wait_for_row
 
 from devote.loops import checkpoint
-from tiny import quick
 
 SCRIPT = Path(__file__).parent / "host_run.py"
 
@@ -19,7 +18,6 @@ SCRIPT = Path(__file__).parent / "host_run.py"
 def start(directory: Path, how: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, str(SCRIPT), str(directory), how],
-        env=quick(directory.parent / "xla"),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

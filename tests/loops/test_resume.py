@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from devote.loops.metrics_log import read
-from tiny import quick
 
 STEPS = 3_200  # smoke logs at 464, 864, ..., saves at 864, 1,664, ..., resets at 1,264, 2,064, ...
 CASES = {
@@ -25,37 +24,30 @@ Whole = Callable[[str], Path]
 
 
 @pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Compiled programs, shared by the processes of this file."""
-    return tmp_path_factory.mktemp("cache")
-
-
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Whole:
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
     """Runs that nobody stopped."""
 
     @functools.cache
     def run(case: str) -> Path:
         directory = tmp_path_factory.mktemp("whole") / "run"
-        finish(case, directory, cache)
+        finish(case, directory)
         return directory
 
     return run
 
 
-def start(case: str, directory: Path, cache: Path, *more: str) -> subprocess.Popen[str]:
+def start(case: str, directory: Path, *more: str) -> subprocess.Popen[str]:
     words = ["train", *CASES[case], "--preset", "smoke", "--steps", str(STEPS), *more]
     return subprocess.Popen(
         [sys.executable, "-m", "devote", *words, "--out", str(directory)],
-        env=quick(cache),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
     )
 
 
-def finish(case: str, directory: Path, cache: Path) -> str:
-    process = start(case, directory, cache)
+def finish(case: str, directory: Path) -> str:
+    process = start(case, directory)
     output, _ = process.communicate(timeout=300)
     assert process.returncode == 0, output
     return output
@@ -124,16 +116,16 @@ def test_soft_resets_fire_when_they_are_due(whole: Whole, case: str) -> None:
     ],
 )
 def test_killed_run_continues_to_the_same_bytes(
-    whole: Whole, case: str, earliest: int, tmp_path: Path, cache: Path
+    whole: Whole, case: str, earliest: int, tmp_path: Path
 ) -> None:
     reference = whole(case)
-    process = start(case, tmp_path, cache)
+    process = start(case, tmp_path)
     wait_for(process, "checkpoint", lambda: max(saved_steps(tmp_path), default=0) >= earliest)
     process.send_signal(signal.SIGKILL)
     process.wait()
     newest = max(saved_steps(tmp_path))
     assert earliest <= newest < STEPS
-    assert f"continuing at step {newest:,} in" in finish(case, tmp_path, cache)
+    assert f"continuing at step {newest:,} in" in finish(case, tmp_path)
     assert_same_run(tmp_path, reference)
 
 
@@ -142,30 +134,30 @@ def test_killed_run_continues_to_the_same_bytes(
     [("devote", signal.SIGTERM, 143), ("sac", signal.SIGINT, 130)],
 )
 def test_stopped_run_saves_exits_and_continues_to_the_same_bytes(
-    whole: Whole, case: str, number: signal.Signals, code: int, tmp_path: Path, cache: Path
+    whole: Whole, case: str, number: signal.Signals, code: int, tmp_path: Path
 ) -> None:
     reference = whole(case)
-    process = start(case, tmp_path, cache)
+    process = start(case, tmp_path)
     wait_for_row(process, tmp_path, 864)
     process.send_signal(number)
     output, _ = process.communicate(timeout=60)
     assert process.returncode == code, output
     assert f"stopped by {number.name}" in output
     newest = max(saved_steps(tmp_path))
-    assert f"continuing at step {newest:,} in" in finish(case, tmp_path, cache)
+    assert f"continuing at step {newest:,} in" in finish(case, tmp_path)
     assert_same_run(tmp_path, reference)
 
 
-def test_finished_run_says_so_and_is_not_repeated(whole: Whole, cache: Path) -> None:
+def test_finished_run_says_so_and_is_not_repeated(whole: Whole) -> None:
     directory = whole("devote")
     before = outcome(directory)
-    output = finish("devote", directory, cache)
+    output = finish("devote", directory)
     assert "finished already at step 3,264" in output
     assert outcome(directory)[0] == before[0]
 
 
-def test_other_settings_are_refused_naming_the_field(whole: Whole, cache: Path) -> None:
-    process = start("devote", whole("devote"), cache, "--discount", "0.5")
+def test_other_settings_are_refused_naming_the_field(whole: Whole) -> None:
+    process = start("devote", whole("devote"), "--discount", "0.5")
     output, _ = process.communicate(timeout=300)
     assert process.returncode == 2
     assert "discount: saved 0.99, asked 0.5" in output

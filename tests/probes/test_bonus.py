@@ -54,9 +54,9 @@ def before_and_after(agent):
 
 
 CASES = [("devote", "continuous"), ("devote", "discrete")]
-# every other kind of agent, and the constructions of DEVOTE with another prior or another bonus
+# every other kind of agent, and DEVOTE with another prior
 CASES += [("rnd", "continuous"), ("rnd-classic", "discrete"), ("thompson", "continuous")]
-CASES += [("devote-no-tud-opt-ucb", "discrete"), ("devote-no-tud", "continuous")]
+CASES += [("devote-no-tud", "continuous")]
 
 
 @pytest.mark.parametrize(("name", "kind"), CASES)

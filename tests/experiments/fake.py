@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from devote.core.errors import UserError
+from devote.core.errors import DivergedError, UserError
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,8 @@ class FakeCell:
             raise RuntimeError("lost the thread")
         if self.fails == "user":
             raise UserError("a good cell", "a bad one", "make it good")
+        if self.fails == "diverged":
+            raise DivergedError("train/critic_loss is nan")
         if self.fails == "killed":
             os.kill(os.getpid(), 9)
         time.sleep(self.pause)

@@ -10,7 +10,7 @@ import time
 from multiprocessing.connection import wait
 from pathlib import Path
 
-from devote.core.errors import UserError
+from devote.core.errors import DivergedError, EnvironmentFailedError, UserError
 from devote.experiments.cell import Cell
 from devote.experiments.record import write_record
 
@@ -41,7 +41,7 @@ def _make(cell: Cell) -> None:
     try:
         if cell.make():
             write_record(cell, time.perf_counter() - started)
-    except UserError as error:
+    except (UserError, EnvironmentFailedError, DivergedError) as error:
         print(f"devote: {error}", file=sys.stderr)
         sys.exit(2)
 

@@ -15,18 +15,26 @@ LINE = Encoder(Vector((-1.0,) * 2, (1.0,) * 2))
 
 
 def squashed_normal(size: int, seed: int = 0):
-    return shaken(seed, actor(jax.random.key(9), LINE, Box(size), (16,)))
+    return shaken(seed, built(LINE, Box(size)))
 
 
 def categorical():
     spec = SPECS["discrete"]
-    net = actor(jax.random.key(0), Encoder(spec.observation), Choice(3), (16,))
-    return shaken(1, net, by=1.0)
+    return shaken(1, built(Encoder(spec.observation), Choice(3)), by=1.0)
+
+
+def built(encoder, kind):
+    return jax.jit(lambda key: actor(key, encoder, kind, (16,)))(jax.random.key(9))
+
+
+@jax.jit
+def expected(policy, obs, key):
+    return policy.expect(obs, key, lambda _, a: jnp.moveaxis(a, -1, 0))
 
 
 def drawn(policy, obs, key):
     """Actions and their log-probabilities."""
-    action, entropy = policy.expect(obs, key, lambda _, a: jnp.moveaxis(a, -1, 0))
+    action, entropy = expected(policy, obs, key)
     return np.asarray(action, np.float64), -np.asarray(entropy, np.float64)
 
 
@@ -59,8 +67,9 @@ def test_far_out_actions_have_finite_log_probability_and_slope() -> None:
     def entropy(net):
         return net.expect(obs, jax.random.key(0), lambda _, a: a[:, 0])[1].sum()
 
-    assert np.isfinite(entropy(policy))
-    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(jax.grad(entropy)(policy)))
+    value, slope = jax.jit(jax.value_and_grad(entropy))(policy)
+    assert np.isfinite(value)
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(slope))
 
 
 def test_sample_and_expect_draw_the_same_action_from_the_same_key() -> None:
@@ -78,8 +87,8 @@ def test_categorical_expectation_is_the_explicit_sum_and_entropy_is_exact() -> N
     def value(o, a):
         return jnp.einsum("zoa,oa->zo", table[:, o], a)
 
-    expected, entropy = policy.expect(obs, jax.random.key(0), value)
-    np.testing.assert_allclose(expected, (probs * table).sum(-1), rtol=1e-4, atol=1e-5)
+    mean, entropy = jax.jit(lambda p: p.expect(obs, jax.random.key(0), value))(policy)
+    np.testing.assert_allclose(mean, (probs * table).sum(-1), rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(entropy, scipy.stats.entropy(probs, axis=-1), rtol=1e-4)
     assert np.ptp(entropy) > 0.05  # the law was tried on different distributions
 
@@ -87,12 +96,12 @@ def test_categorical_expectation_is_the_explicit_sum_and_entropy_is_exact() -> N
 def test_categorical_draws_one_hot_choices_with_its_probabilities() -> None:
     policy = categorical()
     obs = jnp.full(20_000, 5)
-    drawn = np.asarray(policy.sample(obs, jax.random.key(0)))
-    assert set(np.unique(drawn)) == {0.0, 1.0}
-    assert (drawn.sum(-1) == 1).all()
-    probs, _ = policy.expect(obs[:1], jax.random.key(0), lambda _, a: a.T)
-    np.testing.assert_allclose(drawn.mean(0), probs[:, 0], atol=0.02)
-    assert drawn.mean(0).argmax() == policy.mode(obs[:1])[0].argmax()
+    chosen = np.asarray(jax.jit(lambda p: p.sample(obs, jax.random.key(0)))(policy))
+    assert set(np.unique(chosen)) == {0.0, 1.0}
+    assert (chosen.sum(-1) == 1).all()
+    probs, _ = drawn(policy, obs[:1], jax.random.key(0))
+    np.testing.assert_allclose(chosen.mean(0), probs[:, 0], atol=0.02)
+    assert chosen.mean(0).argmax() == jax.jit(lambda p: p.mode(obs[:1]))(policy)[0].argmax()
 
 
 def test_target_entropy_counts_dimensions_or_a_share_of_the_maximum() -> None:

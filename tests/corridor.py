@@ -1,4 +1,4 @@
-"""A tiny environment of a user's own, and settings that make short work of it."""
+"""Tiny environments of a user's own, and settings that make short work of them."""
 
 from typing import Any
 
@@ -8,6 +8,24 @@ from gymnasium import spaces
 
 TINY: dict[str, Any] = {"preset": "smoke", "log_interval": 80, "eval_episodes": 2}
 SHORT: dict[str, Any] = TINY | {"time_limit": 20, "reports_success": True}
+
+QUIET = """
+import gymnasium
+
+class Quiet(gymnasium.Env):
+    observation_space = gymnasium.spaces.Discrete(3)
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.count = 0
+        return 0, {}
+
+    def step(self, action):
+        self.count += 1
+        return self.count % 3, 1.0, False, self.count >= 9, {}
+"""
+"""The text of a module of a user's own, with an environment of nine steps."""
 
 
 class Corridor(gymnasium.Env):

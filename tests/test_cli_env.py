@@ -5,25 +5,11 @@ from typing import Any
 
 import pytest
 
+from corridor import QUIET
 from devote.cli import default_name, dispatch, parse_train
 from devote.core.errors import UserError
 
-MINE = """
-import gymnasium
-
-class Quiet(gymnasium.Env):
-    observation_space = gymnasium.spaces.Discrete(3)
-    action_space = gymnasium.spaces.Discrete(2)
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.count = 0
-        return 0, {}
-
-    def step(self, action):
-        self.count += 1
-        return self.count % 3, 1.0, False, self.count >= 9, {}
-
+MINE = f"""{QUIET}
 class Loud(Quiet):
     def step(self, action):
         return super().step(action)[:4]

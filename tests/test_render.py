@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from corridor import QUIET
 from devote.cli import dispatch, parse_train
 from devote.core.errors import UserError
 from devote.figures.film import HERE
@@ -16,28 +17,15 @@ from devote.loops.train import train
 from devote.presets import smoke
 from devote.render import Render, render
 
-DRAWN = """
+DRAWN = f"""{QUIET}
 import importlib
-import gymnasium
 import numpy as np
 
 PAINTER = "numpy"
 
-class Drawn(gymnasium.Env):
-    observation_space = gymnasium.spaces.Discrete(3)
-    action_space = gymnasium.spaces.Discrete(2)
-
+class Drawn(Quiet):
     def __init__(self, render_mode=None):
         self.render_mode = render_mode
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.count = 0
-        return 0, {}
-
-    def step(self, action):
-        self.count += 1
-        return self.count % 3, 1.0, False, self.count >= 9, {}
 
     def render(self):
         importlib.import_module(PAINTER)

@@ -24,8 +24,9 @@ def run_demo(directory: Path, seed: int, steps: int | None) -> tuple[Path | None
         run = run if steps is None else replace(run, steps=steps)
         # a later version with another preset does not meet the runs of this one
         folder = directory / f"{agent}-{identity(run, without=('steps',))}"
+        plan = run.plan(folder)
         print(f"{name} in the spiral maze, {run.whole_steps:,} steps, in {folder}")
-        result = train(run.plan(folder))
+        result = train(plan)
         if result.stopped_by is not None:
             return None, result.stopped_by
         draw_run(result, folder, f"spiral {agent} desk")

@@ -38,8 +38,8 @@ class Run:
         check(self)
         first = self._whole(0)
         if self.steps <= first:
-            fix = "raise --steps or lower --learning-starts"
-            raise UserError(f"steps above {first}, which no update follows", self.steps, fix)
+            expected = f"steps above {first}, for the first ones only fill the replay"
+            raise UserError(expected, self.steps, "raise --steps or lower --learning-starts")
         return Plan(self.program(), self.steps, directory, asdict(self), defaults(self))
 
     @property

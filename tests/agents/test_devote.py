@@ -32,6 +32,13 @@ def one_update(kind):
     return state, after, metrics
 
 
+@jax.jit
+def parts(state, obs, action):
+    """Task value, novelty value and signed residual at some actions."""
+    local = residual(state.corrector.net, state.prior, obs, action)
+    return state.task.task_value.net(obs, action), state.novelty_value.net(obs, action), local
+
+
 @pytest.mark.parametrize("kind", SPECS)
 @pytest.mark.parametrize(
     ("learner", "target", "rate"),
@@ -67,8 +74,9 @@ def test_only_given_transitions_teach_the_corrector_and_the_novelty_value(
 
 @pytest.mark.parametrize("kind", SPECS)
 def test_fresh_novelty_value_is_exactly_zero(kind) -> None:
-    state, batch = fresh(devote(kind)), some_batch(2, SPECS[kind])
-    assert (state.novelty_value.net(batch.obs, batch.action) == 0).all()
+    batch = some_batch(2, SPECS[kind])
+    _, ahead, _ = parts(fresh(devote(kind)), batch.obs, batch.action)
+    assert (ahead == 0).all()
 
 
 @pytest.mark.parametrize("kind", SPECS)
@@ -84,11 +92,12 @@ def test_novelty_target_looks_ahead_with_the_explorer_and_target_networks(
         local = jnp.abs(local) if propagation == "magnitude" else local
         return local + state.novelty_value_target(obs, action)
 
+    @jax.jit
     def target(policy):
         value, _ = policy.actor.net.expect(batch.next_obs, key, ahead)
         return 0.8 * batch.discount * value
 
-    found = agent.novelty_target(state, batch, key)
+    found = jax.jit(agent.novelty_target)(state, batch, key)
     np.testing.assert_allclose(found, target(state.explorer), rtol=1e-4, atol=1e-5)
     assert not np.allclose(found, target(state.task.policy), atol=1e-2)
 
@@ -96,10 +105,12 @@ def test_novelty_target_looks_ahead_with_the_explorer_and_target_networks(
 def test_explorer_behaves_and_exploiter_is_evaluated() -> None:
     agent = devote("continuous")
     state, obs, key = shaken(1, fresh(agent)), some_batch(2, agent.spec).obs, jax.random.key(0)
-    action, memory = agent.act(state, (), obs, jnp.zeros(24, bool), key)
-    np.testing.assert_array_equal(action, state.explorer.actor.net.sample(obs, key))
+    action, memory = jax.jit(agent.act)(state, (), obs, jnp.zeros(24, bool), key)
+    sampled = jax.jit(lambda net: net.sample(obs, key))(state.explorer.actor.net)
+    np.testing.assert_array_equal(action, sampled)
     assert memory == ()
-    np.testing.assert_array_equal(agent.exploit(state, obs), state.task.policy.actor.net.mode(obs))
+    best = jax.jit(lambda net: net.mode(obs))(state.task.policy.actor.net)
+    np.testing.assert_array_equal(jax.jit(agent.exploit)(state, obs), best)
 
 
 @pytest.mark.parametrize("kind", SPECS)
@@ -108,10 +119,9 @@ def test_optimistic_value_is_scaled_value_plus_beta_times_mean_bonus(kind) -> No
     state = shaken(1, fresh(agent))
     state = state._replace(value_scale=state.value_scale._replace(low=-1.0, high=3.0))
     obs, action, *_ = some_batch(2, agent.spec)
-    local = jnp.abs(residual(state.corrector.net, state.prior, obs, action))
-    bonus = (state.novelty_value.net(obs, action) + local).mean(axis=0)
-    expected = state.task.task_value.net(obs, action) / 4.0 + 1.7 * bonus
-    found = agent.optimistic_value(state, obs, action)
+    task, ahead, local = parts(state, obs, action)
+    expected = task / 4.0 + 1.7 * (ahead + np.abs(local)).mean(axis=0)
+    found = jax.jit(agent.optimistic_value)(state, obs, action)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 
@@ -119,11 +129,9 @@ def test_optimistic_value_is_scaled_value_plus_beta_times_mean_bonus(kind) -> No
 def test_sigma_q_is_the_spread_over_indices_of_the_whole_value(name) -> None:
     agent = registered(name, "discrete")
     state, batch = shaken(1, fresh(agent)), some_batch(2, agent.spec)
-    task = state.task.task_value.net(batch.obs, batch.action)
-    local = residual(state.corrector.net, state.prior, batch.obs, batch.action)
-    value = task + state.novelty_value.net(batch.obs, batch.action) + local
-    expected = np.std(value, axis=0).mean()
-    found = agent.diagnose(state, batch)["epistemic/sigma_q"]
+    task, ahead, local = parts(state, batch.obs, batch.action)
+    expected = np.std(task + ahead + local, axis=0).mean()
+    found = jax.jit(agent.diagnose)(state, batch)["epistemic/sigma_q"]
     assert expected > 0.1
     np.testing.assert_allclose(found, expected, rtol=1e-4)
 
@@ -133,8 +141,9 @@ def test_without_optimism_the_explorer_s_objective_is_sac_s() -> None:
     state = shaken(1, fresh(agent))
     state = state._replace(value_scale=state.value_scale._replace(low=-1.0, high=3.0))
     obs, action, *_ = some_batch(2, agent.spec)
-    task = state.task.task_value.net(obs, action)
-    np.testing.assert_allclose(agent.optimistic_value(state, obs, action), task / 4.0, rtol=1e-5)
+    task, _, _ = parts(state, obs, action)
+    found = jax.jit(agent.optimistic_value)(state, obs, action)
+    np.testing.assert_allclose(found, task / 4.0, rtol=1e-5)
     plain = state._replace(value_scale=state.value_scale._replace(low=0.0, high=1.0))
     key = jax.random.key(0)
     explorer, _ = jax.jit(agent.improve_explorer)(plain, obs, key)
@@ -147,16 +156,19 @@ def test_prior_sees_raw_observations_whatever_the_networks_see() -> None:
     agent = devote("continuous")
     changed = devote("continuous", sac=agent.settings.sac.__class__(scale_inputs=True))
     obs, action, *_ = some_batch(2, agent.spec)
-    one, other = (a.build_prior(jax.random.key(0), True) for a in (agent, changed))
-    np.testing.assert_array_equal(one(obs, action), other(obs, action))
+    one, other = (
+        jax.jit(lambda key, a=a: a.build_prior(key, True)(obs, action))(jax.random.key(0))
+        for a in (agent, changed)
+    )
+    np.testing.assert_array_equal(one, other)
 
 
 def test_prior_and_corrector_are_independent_draws() -> None:
     state, batch = fresh(devote("continuous")), some_batch(2, SPECS["continuous"])
     obs, action, *_ = batch
-    values = np.asarray(
-        jnp.concatenate([f(obs, action) for f in (state.prior, state.corrector.net)])
-    )
+    values = jax.jit(
+        lambda s: jnp.concatenate([f(obs, action) for f in (s.prior, s.corrector.net)])
+    )(state)
     correlation = np.corrcoef(values) - np.eye(6)
     assert np.abs(correlation).max() < 0.8
-    assert (novelty(state.corrector.net, state.prior, obs, action) >= 0).all()
+    assert (jax.jit(novelty)(state.corrector.net, state.prior, obs, action) >= 0).all()

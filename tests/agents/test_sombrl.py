@@ -46,11 +46,10 @@ def state(kind: str):
 @pytest.mark.parametrize("kind", SPECS)
 def test_explorer_maximises_task_value_plus_weighted_intrinsic_value(kind) -> None:
     batch, now = some_batch(0, SPECS[kind]), state(kind)
-    value = agent(kind).optimistic_value(now, batch.obs, batch.action)
+    value = jax.jit(agent(kind).optimistic_value)(now, batch.obs, batch.action)
     weight = np.exp(now.log_weight.net)
-    wanted = now.task.task_value.net(batch.obs, batch.action) + weight * now.intrinsic_value.net(
-        batch.obs, batch.action
-    )
+    judge = jax.jit(lambda net: net(batch.obs, batch.action))
+    wanted = judge(now.task.task_value.net) + weight * np.asarray(judge(now.intrinsic_value.net))
     assert abs(weight - 1) > 0.01
     np.testing.assert_allclose(value, wanted, rtol=1e-5, atol=1e-5)
 
@@ -58,22 +57,21 @@ def test_explorer_maximises_task_value_plus_weighted_intrinsic_value(kind) -> No
 def test_intrinsic_value_is_regressed_on_disagreement_and_what_follows() -> None:
     batch, now = some_batch(0, SPECS["discrete"]), state("discrete")
     reward = jnp.arange(24.0)
-    target = agent("discrete").intrinsic_target(now, batch, reward, KEY)
-    probs = now.explorer.actor.net._probs(batch.next_obs)
-    values = np.stack(
-        [
-            now.intrinsic_value_target(batch.next_obs, jnp.broadcast_to(choice, probs.shape))
-            for choice in jnp.eye(3)
-        ],
-        axis=-1,
-    )
-    ahead = SAC.discount * batch.discount * (probs * values).sum(-1)
-    np.testing.assert_allclose(target, reward + ahead, rtol=1e-4, atol=1e-4)
+    target = jax.jit(agent("discrete").intrinsic_target)(now, batch, reward, KEY)
+
+    @jax.jit
+    def ahead(now):
+        probs = now.explorer.actor.net._probs(batch.next_obs)
+        choices = [jnp.broadcast_to(choice, probs.shape) for choice in jnp.eye(3)]
+        values = [now.intrinsic_value_target(batch.next_obs, choice) for choice in choices]
+        return SAC.discount * batch.discount * (probs * jnp.stack(values, axis=-1)).sum(-1)
+
+    np.testing.assert_allclose(target, reward + ahead(now), rtol=1e-4, atol=1e-4)
     assert (np.asarray(target)[np.asarray(batch.discount) == 0] % 1 == 0).all()
 
 
 def test_weight_falls_where_the_actor_finds_more_than_its_slow_copy() -> None:
-    slope = jax.grad(lambda w, surplus: weight_loss(w, surplus, 0.1)[0])
+    slope = jax.jit(jax.grad(lambda w, surplus: weight_loss(w, surplus, 0.1)[0]))
     log_weight = jnp.log(2.0)
     for surplus in (-1.0, 0.0, 0.5):
         wanted = surplus + 2 * 0.1 * 2.0**2
@@ -97,7 +95,8 @@ def test_weight_rises_while_the_actor_finds_less_disagreement_than_its_slow_copy
     def weighed(explorer, slow):
         policy = now.explorer._replace(actor=now.explorer.actor._replace(net=explorer))
         after, _ = jax.jit(judge.weigh)(now._replace(explorer=policy, slow_explorer=slow), obs, KEY)
-        assert_close(after.slow_explorer, interpolate(slow, explorer, 0.02), rtol=1e-5, atol=1e-6)
+        followed = jax.jit(interpolate)(slow, explorer, 0.02)
+        assert_close(after.slow_explorer, followed, rtol=1e-5, atol=1e-6)
         return after.log_weight.net
 
     assert weighed(less, more) > now.log_weight.net
@@ -131,13 +130,13 @@ def test_spread_is_the_sum_of_standard_deviations() -> None:
     probs = np.exp(guess.code) / np.exp(guess.code).sum(-1, keepdims=True)
     plain = [np.sign(x) * np.expm1(np.abs(x)) for x in map(np.asarray, guess)]
     wanted = plain[0].std(0).sum(-1) + probs.std(0).sum((-2, -1)) + plain[2].std(0)
-    np.testing.assert_allclose(spread(guess), wanted, rtol=1e-4)
+    np.testing.assert_allclose(jax.jit(spread)(guess), wanted, rtol=1e-4)
 
 
 def test_members_that_agree_have_no_spread() -> None:
     guess = guess_of(np.random.default_rng(0))
     same = jax.tree.map(lambda x: jnp.broadcast_to(x[:1], x.shape), guess)
-    np.testing.assert_allclose(spread(same), 0.0, atol=1e-5)
+    np.testing.assert_allclose(jax.jit(spread)(same), 0.0, atol=1e-5)
 
 
 def test_pooling_takes_the_largest_of_each_window() -> None:
@@ -161,9 +160,11 @@ def test_targets_are_standardised_by_all_that_was_seen() -> None:
 def test_disagreement_falls_where_there_is_data() -> None:
     rng = np.random.default_rng(4)
     space = Vector((-1.0, -1.0), (1.0, 1.0))
-    guessers = Ensemble(
-        KEY, 4, lambda k: Guesser(k, Encoder(space), 1, (32, 32), (2, 2, 3), action_gain=1.0)
-    )
+
+    def guesser(key):
+        return Guesser(key, Encoder(space), 1, (32, 32), (2, 2, 3), action_gain=1.0)
+
+    guessers = jax.jit(lambda key: Ensemble(key, 4, guesser))(KEY)
     known = jnp.asarray(rng.uniform(0.2, 1, (64, 2)), jnp.float32)
     unknown = -known
     action = jnp.asarray(rng.uniform(-1, 1, (64, 1)), jnp.float32)
@@ -178,9 +179,10 @@ def test_disagreement_falls_where_there_is_data() -> None:
 
         return jax.lax.scan(update, learner, length=400)[0].net
 
-    trained = fit(optimiser.start(guessers))
+    trained = fit(jax.jit(optimiser.start)(guessers))
+    differ = jax.jit(disagreement)
     before, after, elsewhere = (
-        float(disagreement(net, obs, action).mean())
+        float(differ(net, obs, action).mean())
         for net, obs in ((guessers, known), (trained, known), (trained, unknown))
     )
     assert after < 0.2 * before

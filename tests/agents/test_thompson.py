@@ -18,7 +18,7 @@ def thompson(kind="continuous", **changes):
 
 
 def member(tree, which):
-    return jax.tree.map(lambda x: x[which], tree)
+    return jax.tree.map(lambda x: np.asarray(x)[which], tree)
 
 
 @cache
@@ -54,7 +54,7 @@ def test_no_member_touches_another() -> None:
     agent = thompson()
     state, batch = shaken(1, fresh(agent)), some_batch(2, agent.spec)
     other = shaken(7, state)
-    mixed = jax.tree.map(lambda a, b: jnp.concatenate([a[:2], b[2:]]), state, other)
+    mixed = jax.tree.map(lambda a, b: np.concatenate([a, b])[[0, 1, 5]], state, other)
     learn = jax.jit(agent.learn)
     one, two = (learn(s, batch, KEY)[0].members for s in (state, mixed))
     for which in (0, 1):
@@ -66,7 +66,7 @@ def test_no_member_touches_another() -> None:
 def test_members_are_given_different_transitions(probability, alike) -> None:
     # with discrete actions expectations are exact, so equal members can part by masks alone
     agent = thompson("discrete", bootstrap_probability=probability)
-    state = jax.tree.map(lambda x: jnp.stack([x[0]] * MEMBERS), shaken(1, fresh(agent)))
+    state = jax.tree.map(lambda x: np.stack([np.asarray(x)[0]] * MEMBERS), shaken(1, fresh(agent)))
     after, _ = jax.jit(agent.update)(state, some_batch(2, agent.spec), KEY)
     critics = [member(after.members.task_value.net, i) for i in range(MEMBERS)]
     assert [not changed_leaves(critics[0], c) for c in critics[1:]] == [alike, alike]
@@ -91,11 +91,12 @@ def test_a_member_is_drawn_when_an_episode_opens_and_kept_until_it_ends() -> Non
     obs = jnp.zeros((envs, 3))
     first = jnp.arange(envs) < 200
     memory = jnp.full(envs, 2)
-    _, after = agent.act(fresh(agent), memory, obs, first, KEY)
+    act = jax.jit(agent.act)
+    _, after = act(fresh(agent), memory, obs, first, KEY)
     assert (after[200:] == 2).all()
     shares = np.bincount(after[:200], minlength=MEMBERS) / 200
     np.testing.assert_allclose(shares, 1 / MEMBERS, atol=0.12)
-    _, again = agent.act(fresh(agent), after, obs, jnp.zeros(envs, bool), jax.random.key(1))
+    _, again = act(fresh(agent), after, obs, jnp.zeros(envs, bool), jax.random.key(1))
     np.testing.assert_array_equal(again, after)
 
 
@@ -105,9 +106,11 @@ def test_actions_are_those_of_the_member(kind) -> None:
     state, obs = shaken(1, fresh(agent), by=2.0), some_batch(2, agent.spec).obs[:6]
     memory = jnp.asarray([0, 1, 2, 2, 1, 0])
     noise_key = jax.random.split(KEY)[1]
+    sample = jax.jit(lambda actor: (actor.sample(obs, noise_key), actor.mode(obs)))
     actors = [member(state.members.policy.actor.net, i) for i in range(MEMBERS)]
-    action, _ = agent.act(state, memory, obs, jnp.zeros(6, bool), KEY)
-    expected = [actors[m].sample(obs, noise_key)[row] for row, m in enumerate(memory)]
+    drawn, modes = zip(*[sample(actor) for actor in actors], strict=True)
+    action, _ = jax.jit(agent.act)(state, memory, obs, jnp.zeros(6, bool), KEY)
+    expected = [np.asarray(drawn[m])[row] for row, m in enumerate(memory.tolist())]
     np.testing.assert_allclose(action, expected, rtol=1e-5, atol=1e-6)
-    best = [actors[row % MEMBERS].mode(obs)[row] for row in range(6)]
-    np.testing.assert_allclose(agent.exploit(state, obs), best, rtol=1e-5, atol=1e-6)
+    best = [np.asarray(modes[row % MEMBERS])[row] for row in range(6)]
+    np.testing.assert_allclose(jax.jit(agent.exploit)(state, obs), best, rtol=1e-5, atol=1e-6)

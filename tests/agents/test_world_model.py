@@ -36,7 +36,8 @@ LENGTH, RUNS, POOL = 8, 32, 16
 @cache
 def model(kind: str) -> WorldModel:
     spec = SPECS[kind]
-    return WorldModel(KEY, SMALL, Encoder(spec.observation), spec.action.size)
+    encoder = Encoder(spec.observation)
+    return jax.jit(lambda key: WorldModel(key, SMALL, encoder, spec.action.size))(KEY)
 
 
 @jax.jit
@@ -127,7 +128,7 @@ def slopes(term: str, free_nats: float):
         path = Path(Latent(prior, prior), jax.nn.softmax(prior), jax.nn.softmax(posterior))
         return divergences(path, free_nats)[term].sum()
 
-    return [np.asarray(x) for x in jax.grad(loss, argnums=(0, 1))(*logits)]
+    return [np.asarray(x) for x in jax.jit(jax.grad(loss, argnums=(0, 1)))(*logits)]
 
 
 def test_dynamics_term_moves_only_the_prior() -> None:
@@ -192,6 +193,6 @@ def test_every_part_of_the_model_is_taught() -> None:
     steps = in_time(some_batch(5, SPECS["continuous"], 12), 6)
     gradient, _ = jax.jit(
         jax.grad(lambda net: world_model_loss(net, SMALL, steps, steps.next_obs, KEY), has_aux=True)
-    )(jax.tree.map(lambda x: x + 0.01, model("continuous")))
+    )(jax.tree.map(lambda x: np.asarray(x) + np.float32(0.01), model("continuous")))
     idle = [name for name, leaf in named_leaves(gradient).items() if not np.abs(leaf).max() > 0]
     assert not idle

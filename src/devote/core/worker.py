@@ -1,17 +1,20 @@
 """A thread of its own for environments, so that learning goes on beside them and hangs are seen."""
 
+import os
 import sys
 import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Generic, TypeVar
 
 from devote.core.errors import EnvironmentFailedError
 
 T = TypeVar("T")
 GLANCE = 0.5  # seconds between two looks at a thread that keeps us waiting
+NICENESS = 10
+"""How far environments step back behind learning; half of a product must not wait for them."""
 
 Tell = Callable[[], tuple[str, str, object]]
 """Which environment is asked, what for, and with what action."""
@@ -30,6 +33,15 @@ def asking_one(tell: Tell) -> Iterator[None]:
         _ASKED_ONE.pop(thread, None)
 
 
+def step_back() -> None:
+    """Let this thread, and those that it starts, run where others leave a core (on Linux)."""
+    if sys.platform == "linux":
+        thread = threading.get_native_id()
+        with suppress(OSError):  # a sandbox may forbid it: then they compete
+            now = os.getpriority(os.PRIO_PROCESS, thread)
+            os.setpriority(os.PRIO_PROCESS, thread, max(now, NICENESS))
+
+
 class Task(Generic[T]):
     """A call under way in a worker."""
 
@@ -39,6 +51,12 @@ class Task(Generic[T]):
         self.value: T
         self.error: BaseException | None = None
 
+    def result(self) -> T:
+        """What came of a call that is done."""
+        if self.error is not None:
+            raise self.error
+        return self.value
+
     def run(self) -> None:
         """Make the call and keep what came of it."""
         try:
@@ -47,6 +65,20 @@ class Task(Generic[T]):
             self.error = error
         finally:
             self.done.set()
+
+
+def aside(make: Callable[[], T]) -> T:
+    """What `make` makes; the threads that it starts step back."""
+
+    def call() -> T:
+        step_back()
+        return make()
+
+    task = Task(call)
+    thread = threading.Thread(target=task.run)
+    thread.start()
+    thread.join()
+    return task.result()
 
 
 class Worker:
@@ -73,9 +105,7 @@ class Worker:
         """What the call gave; its own error; or an error that shows where it hangs."""
         while not task.done.wait(self._patience()):
             self._require_life()
-        if task.error is not None:
-            raise task.error
-        return task.value
+        return task.result()
 
     def run(self, call: Callable[[], T]) -> T:
         """Make a call and wait for it."""
@@ -96,6 +126,7 @@ class Worker:
         self._wake.release()
 
     def _work(self) -> None:
+        step_back()
         while True:
             self._wake.acquire()
             task = self._tasks.pop(0)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from devote.core.errors import UserError
+from devote.core.worker import aside
 
 
 def engine() -> ModuleType:
@@ -47,7 +48,7 @@ class Physics:
 
     def __init__(self, model: Any, num_envs: int, threads: int = 0) -> None:
         self.model = model
-        self._batch = engine().batch.Batch(model, num_envs, threads)
+        self._batch = aside(lambda: engine().batch.Batch(model, num_envs, threads))
         self.state: np.ndarray = self._batch.state
         self.qpos: np.ndarray = self._batch.bind("qpos")
         self.qvel: np.ndarray = self._batch.bind("qvel")

@@ -7,11 +7,14 @@ import pytest
 
 SETTINGS = {
     "jax_disable_most_optimizations": True,
-    "jax_persistent_cache_min_compile_time_secs": 0.0,
+    "jax_persistent_cache_min_compile_time_secs": 0.05,
     "jax_persistent_cache_min_entry_size_bytes": -1,
 }
 # read when JAX first compiles
-QUICK = "--xla_cpu_use_fusion_emitters=false"
+QUICK = (
+    "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
+    " --xla_llvm_disable_expensive_passes=true"
+)
 os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {QUICK}".strip()
 
 

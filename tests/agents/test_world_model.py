@@ -30,7 +30,7 @@ SMALL = WorldModelSettings(
     code_classes=8,
 )
 KEY = jax.random.key(0)
-LENGTH, RUNS, POOL = 8, 32, 16
+LENGTH, RUNS, POOL = 8, 16, 16
 
 
 @cache

@@ -5,6 +5,7 @@ A new agent or environment is picked up by its entry in `devote.registry`.
 
 from dataclasses import replace
 from functools import cache
+from itertools import cycle
 from typing import Any, NamedTuple
 
 import jax
@@ -50,6 +51,8 @@ def _pairs() -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
 
 
 PAIRS, TRACED = _pairs()
+ONCE = [(agent, task) for agent, task in zip(AGENTS, cycle(_kinds()), strict=False)]
+"""Every agent in one kind of environment, in turn."""
 
 
 @cache

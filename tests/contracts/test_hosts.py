@@ -1,16 +1,15 @@
 """What every agent promises in the loop on the host, and every task on the host."""
 
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 
 import jax
 import numpy as np
 import pytest
-from every import PAIRS, SEEDS, TRACED, loop
+from every import SEEDS, loop
 
 from devote.core import Choice, Index
 from devote.loops.fused import FusedLoop
-from devote.loops.host import HostLoop, blank_rows
 from devote.loops.host_program import HostProgram
 from devote.loops.program import FusedProgram
 from devote.loops.sound import require_obs, require_step
@@ -33,23 +32,6 @@ def on_host(compiled: FusedLoop) -> HostProgram:
     settings = replace(compiled.settings, overlap=False)
     envs = tuple(make(settings.num_envs) for _ in SEEDS)
     return HostProgram(compiled.agent, envs, make, settings, SEEDS)
-
-
-@pytest.mark.parametrize(("name", "task"), PAIRS + TRACED)
-def test_every_agent_fits_the_loop_on_the_host(name, task) -> None:
-    compiled = loop(name, task)
-    host = HostLoop(compiled.agent, compiled.env.spec, compiled.settings)
-    agent, memory, held, key = jax.eval_shape(host.init, jax.random.key(0))
-    rows = blank_rows(host.spec, (host.round.vector_steps, host.settings.num_envs))
-    obs, first = rows.transition.obs[0], rows.transition.first[0]
-    action, after, *_ = jax.eval_shape(host.act, agent, memory, obs, first, key)
-    assert action.shape == rows.transition.action[0].shape
-    assert after == memory
-    tally = jax.eval_shape(host.no_tally, agent, held)
-    assert jax.eval_shape(host.learn, agent, held, tally, rows) == (agent, held, tally)
-    found = jax.eval_shape(partial(host.summarise, rounds=1), agent, held, tally)
-    _, expected = jax.eval_shape(compiled.chunk, jax.eval_shape(compiled.init, key))
-    assert found == expected
 
 
 def test_an_agent_that_remembers_and_learns_does_the_same_in_both_loops() -> None:

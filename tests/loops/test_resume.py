@@ -107,43 +107,37 @@ def test_soft_resets_fire_when_they_are_due(whole: Whole, case: str) -> None:
     )
 
 
+CODES = {signal.SIGKILL: -9, signal.SIGTERM: 143, signal.SIGINT: 130}
+
+
 @pytest.mark.parametrize(
-    ("case", "earliest"),
+    ("case", "ends"),
     [
-        pytest.param("devote", 864, id="before a reset"),
-        pytest.param("devote", 1_664, id="after a reset"),
-        pytest.param("two seeds", 1_664, id="two seeds"),
+        # before the first soft reset, after it, after the second
+        ("devote", [(signal.SIGKILL, 864), (signal.SIGTERM, 1_664), (signal.SIGINT, 2_464)]),
+        ("sac", [(signal.SIGKILL, 864), (signal.SIGINT, 1_664)]),
+        ("two seeds", [(signal.SIGKILL, 1_664)]),
     ],
 )
-def test_killed_run_continues_to_the_same_bytes(
-    whole: Whole, case: str, earliest: int, tmp_path: Path
+def test_a_run_stopped_in_every_way_continues_to_the_same_bytes(
+    whole: Whole, case: str, ends: list[tuple[signal.Signals, int]], tmp_path: Path
 ) -> None:
-    reference = whole(case)
-    process = start(case, tmp_path)
-    wait_for(process, "checkpoint", lambda: max(saved_steps(tmp_path), default=0) >= earliest)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    newest = max(saved_steps(tmp_path))
-    assert earliest <= newest < STEPS
-    assert f"continuing at step {newest:,} in" in finish(case, tmp_path)
-    assert_same_run(tmp_path, reference)
-
-
-@pytest.mark.parametrize(
-    ("case", "number", "code"),
-    [("devote", signal.SIGTERM, 143), ("sac", signal.SIGINT, 130)],
-)
-def test_stopped_run_saves_exits_and_continues_to_the_same_bytes(
-    whole: Whole, case: str, number: signal.Signals, code: int, tmp_path: Path
-) -> None:
-    reference = whole(case)
-    process = start(case, tmp_path)
-    wait_for_row(process, tmp_path, 864)
-    process.send_signal(number)
-    output, _ = process.communicate(timeout=60)
-    assert process.returncode == code, output
-    assert f"stopped by {number.name}" in output
-    newest = max(saved_steps(tmp_path))
+    reference, newest = whole(case), 0
+    for number, earliest in ends:
+        process = start(case, tmp_path)
+        if number == signal.SIGKILL:  # it saves nothing any more
+            wait_for(
+                process, "save", lambda at=earliest: max(saved_steps(tmp_path), default=0) >= at
+            )
+        else:
+            wait_for_row(process, tmp_path, earliest)
+        process.send_signal(number)
+        output, _ = process.communicate(timeout=60)
+        assert process.returncode == CODES[number], output
+        assert not newest or f"continuing at step {newest:,} in" in output
+        assert number == signal.SIGKILL or f"stopped by {number.name}" in output
+        newest = max(saved_steps(tmp_path))
+        assert earliest <= newest < STEPS
     assert f"continuing at step {newest:,} in" in finish(case, tmp_path)
     assert_same_run(tmp_path, reference)
 

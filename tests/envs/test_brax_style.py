@@ -90,6 +90,29 @@ def test_a_time_limit_is_no_termination() -> None:
     np.testing.assert_array_equal(replay.discount[:, 0], np.ones(6))
 
 
+class WritesIntoItsState(Counting):
+    """As Brax's ant does, with plain numbers."""
+
+    def step(self, state: State, action: Any) -> State:
+        after = super().step(state, action)
+        state.metrics.update(distance=2.5)
+        return after._replace(metrics=state.metrics)
+
+
+def test_a_task_may_write_into_the_state_that_it_is_given() -> None:
+    task = StatefulTask("writes", WritesIntoItsState(), 100)
+    world = task.reset(jax.random.key(0))
+    after, _ = task.step(world, jnp.zeros(2), jax.random.key(1))
+    assert kinds(after) == kinds(world)
+    assert (float(world.metrics["distance"]), float(after.metrics["distance"])) == (0.0, 2.5)
+
+
+def test_what_brax_cannot_build_is_refused_in_its_words() -> None:
+    pytest.importorskip("brax")
+    with pytest.raises(UserError, match=r"backend mjx.*Unsupported backend.*--backend"):
+        brax(BraxSettings("swimmer"))
+
+
 class BlowsUp(Counting):
     """Its third step is no number, in one place or in all."""
 

@@ -7,7 +7,7 @@ lose the last observation; here the loop resets truly and keeps the true success
 import contextlib
 import io
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
@@ -101,7 +101,7 @@ class StatefulTask:
         A state that blew up, which many tasks call done, is a termination where we stood: a NaN
         in the replay would poison learning even under a discount of 0.
         """
-        after = self.env.step(world, action)
+        after = self.env.step(jax.tree.map(lambda x: x, world), action)  # some write into it
         after = jax.tree.map(lambda new, old: _typed(new, old.dtype), after, world)
         sound = jnp.isfinite(self.observe(after)).all() & jnp.isfinite(after.reward).all()
         return where(sound, after, world), Outcome(
@@ -129,7 +129,8 @@ def brax(settings: BraxSettings) -> StatefulTask:
     known = sorted(envs._envs)  # the registry has no public listing
     if settings.id not in known:
         raise not_among("the task", settings.id, known)
-    env = envs.get_environment(settings.id, backend=settings.backend)
+    with _refusing(f"a task that Brax can build with backend {settings.backend}", "--backend"):
+        env = envs.get_environment(settings.id, backend=settings.backend)
     return StatefulTask(settings.id, env, settings.episode_length, settings.rewards, in_brax=True)
 
 
@@ -145,9 +146,21 @@ def playground(settings: PlaygroundSettings) -> StatefulTask:
     if settings.id not in dm_control_suite.ALL_ENVS and not settings.download_models:
         _require_models(settings.id)
     config = registry.get_default_config(settings.id)
-    env = registry.load(settings.id, config=config, config_overrides={"impl": settings.impl})
+    with _refusing("a task that this Playground and this MuJoCo can build together", "--id"):
+        env = registry.load(settings.id, config=config, config_overrides={"impl": settings.impl})
     length = settings.episode_length or int(config.episode_length)
     return StatefulTask(settings.id, env, length, settings.rewards)
+
+
+@contextlib.contextmanager
+def _refusing(expected: str, setting: str) -> Iterator[None]:
+    """What a library cannot build, in our words and its own."""
+    try:
+        yield
+    except Exception as error:
+        raise UserError(
+            expected, f"{type(error).__name__}: {error}", f"change {setting}"
+        ) from error
 
 
 def _require_models(name: str) -> None:

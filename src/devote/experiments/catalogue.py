@@ -8,6 +8,7 @@ from devote.experiments import calibration, coverage
 from devote.experiments.calibration_report import report_figure
 from devote.experiments.calibration_variants import calibration_variants
 from devote.experiments.figure import Figure
+from devote.experiments.tuning import tuning
 
 Build = Callable[[str, Path], Figure]
 """(scale, directory of runs) -> figure."""
@@ -23,6 +24,7 @@ FIGURES: dict[str, Build] = {
     "calibration_variants": calibration_variants,
     "calibration_report": report_figure,
     "exploration": coverage.exploration,
+    "tuning": tuning,
 }
 """What `devote figure` can make. Labels without a colon are ours."""
 

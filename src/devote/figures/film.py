@@ -37,7 +37,9 @@ def require_film(path: Path) -> None:
     if path.suffix not in KINDS:
         raise UserError("a file that ends in .gif or .mp4", path, "change --out")
     if path.suffix == ".mp4" and shutil.which("ffmpeg") is None:
-        raise UserError("ffmpeg, which writes MP4", "none on this machine", "write a .gif")
+        raise UserError(
+            "ffmpeg, which writes MP4", "none on this machine", "install it, or write a .gif"
+        )
 
 
 def save_film(frames: Sequence[np.ndarray], path: Path, rate: float) -> Path:

@@ -42,8 +42,8 @@ def methods() -> tuple[Method, ...]:
 
 def tuning(scale: str, root: Path) -> Figure:
     """The trials of all rivals in a maze and in a sea."""
-    tasks = (SPIRAL, deep_sea(30, 110_000))
-    tasks = tuple(replace(t, first_seed=TUNING_SEED, seeds=TUNING_SEEDS) for t in tasks)
+    maze = replace(SPIRAL, first_seed=TUNING_SEED, seeds=TUNING_SEEDS)
+    sea = replace(deep_sea(30, 110_000, TUNING_SEEDS), first_seed=TUNING_SEED)
     title = "Coverage without rewards: trials of the rivals, on tuning seeds"
-    study = Study("tuning", title, SCALES[scale], tasks, methods(), root=root)
+    study = Study("tuning", title, SCALES[scale], (maze, sea), methods(), root=root)
     return figure_of(study, Path("results/tuning") / scale)

@@ -82,6 +82,7 @@ def test_padding_enters_no_norm() -> None:
     assert (named.rows == 12).any()
     optimiser = Optimiser(rate=0.1, kind="laprop")
 
+    @jax.jit
     def squares(lookup, obs):
         """The second moments of a step of which clipping leaves little."""
         learner, _ = optimiser.descend(
@@ -99,9 +100,9 @@ def test_padding_enters_no_norm() -> None:
 def test_taking_and_putting_back_changes_nothing() -> None:
     state = fresh(AGENTS["devote"])
     named, _ = name_rows(crowded_batch(), Index(12))
-    taken = take_rows(state, named)
-    copied = jax.tree.map(jnp.copy, taken)
-    assert not changed_leaves(state, put_rows(state, taken, copied, named))
+    taken = jax.jit(take_rows)(state, named)
+    copied = jax.tree.map(np.copy, taken)
+    assert not changed_leaves(state, jax.jit(put_rows)(state, taken, copied, named))
 
 
 def test_vector_observations_have_no_rows() -> None:

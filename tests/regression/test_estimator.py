@@ -86,6 +86,10 @@ def test_pipeline_clone_and_grid_search() -> None:
         (np.arange(18.0).reshape(9, 2), np.arange(9.0), {"members": 1}, "2 members"),
         (np.arange(18.0).reshape(9, 2), np.arange(9.0), {"epochs": 0}, "epochs"),
         (np.arange(18.0).reshape(9, 2), np.arange(9.0), {"prior": "rfn"}, "RFN"),
+        (np.arange(18.0).reshape(9, 2), np.arange(9.0), {"rate": 1e30}, "rate"),
+        (np.arange(18.0).reshape(9, 2), np.arange(9.0), {"prior": RFN(1e-9, 16)}, "too large"),
+        (np.arange(18.0).reshape(9, 2), 1e200 * np.arange(9.0), {}, "variance"),
+        (np.arange(18.0).reshape(9, 2), 1e-310 * np.arange(9.0), {}, "variance"),
     ],
 )
 def test_bad_input_is_a_clear_error_and_nothing_is_fitted(
@@ -105,6 +109,26 @@ def test_a_failed_fit_leaves_the_former_one() -> None:
     with pytest.raises(ValueError, match="NaN"):
         model.fit(np.full((9, 3), np.nan), np.ones(9))
     np.testing.assert_array_equal(model.predict(x), before)
+
+
+@pytest.mark.parametrize(("prior", "limit"), [(RFN(0.5, features=16), 5e5), (MLP(8, 1), 3.4e38)])
+def test_far_inputs_are_uncertain_or_refused(prior: RFN | MLP, limit: float) -> None:
+    x, y = data()
+    model = small(prior).fit(x, y)
+    near, far = (model.predict(at, return_std=True)[1].mean() for at in (x, x + 1e4))
+    assert far > 2 * near
+    for ask in (model.predict, model.sample_y):
+        with pytest.raises(ValueError, match="too large columns"):
+            ask(x + 1.1 * limit)
+
+
+def test_a_constant_target_is_predicted() -> None:
+    x, _ = data(37)
+    target = np.full(37, 0.1)
+    assert target.std() > 0  # by rounding alone
+    mean, std = small().fit(x, target).predict(x + 2, return_std=True)
+    np.testing.assert_allclose(mean, 0.1, atol=0.5)
+    assert std.mean() > 0.1
 
 
 def test_auto_length_scale_follows_the_units_and_the_function() -> None:

@@ -15,6 +15,9 @@ from devote.regression.models import Labelled, Pairs, fit_mean, fit_pairs, resid
 from devote.regression.priors import MLP, RFN, Prior
 from devote.regression.training import Training, evaluate
 
+_REACH = 1e6
+"""Largest input in length scales: there, an angle in single precision is right to about 0.1."""
+
 
 class EpistemicRegressor(RegressorMixin, BaseEstimator):
     """A mean from the labels, and a standard deviation that shrinks only where there was data.
@@ -61,10 +64,12 @@ class EpistemicRegressor(RegressorMixin, BaseEstimator):
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         if isinstance(prior, RFN) and prior.length_scale == "auto":
             prior = replace(prior, length_scale=choose_length_scale(x, target, seed))
-        shift, scale = float(target.mean()), float(target.std()) or 1.0
+        _check_reach(x, prior)
+        shift, scale = _shift_and_scale(target)
         labelled = Labelled(x, (target - shift) / scale)
         mean_net = fit_mean([labelled], training, [seed])
         pairs = fit_pairs(prior, [x], self.members, training, [seed])
+        _check_networks(mean_net, pairs)
         validate_data(self, X, skip_check_array=True)
         self.prior_ = prior
         self.target_shift_, self.target_scale_ = shift, scale
@@ -98,7 +103,9 @@ class EpistemicRegressor(RegressorMixin, BaseEstimator):
 
     def _checked_inputs(self, X: Any) -> np.ndarray:  # noqa: N803
         check_is_fitted(self)
-        return validate_data(self, X, reset=False, dtype=np.float64)
+        x = validate_data(self, X, reset=False, dtype=np.float64)
+        _check_reach(x, self.prior_)
+        return x
 
     def _checked_prior(self) -> Prior:
         prior = RFN() if self.prior is None else self.prior
@@ -118,14 +125,43 @@ class EpistemicRegressor(RegressorMixin, BaseEstimator):
         _check_columns(x)
 
 
+def _shift_and_scale(target: np.ndarray) -> tuple[float, float]:
+    """Mean and standard deviation of the target; a constant one is left in its units."""
+    if np.ptp(target) == 0:
+        return float(target[0]), 1.0
+    with np.errstate(over="ignore"):
+        shift, scale = float(target.mean()), float(target.std())
+    if not (np.isfinite(shift) and 0 < scale < np.inf):
+        got = f"a target from {target.min():g} to {target.max():g}"
+        raise UserError("a target whose variance is a number", got, "rescale it")
+    return shift, scale
+
+
+def _check_networks(*networks: Any) -> None:
+    """Refuse to keep what diverged: its answers would be NaN."""
+    if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(networks)):
+        fix = "lower `rate`, or scale the inputs, e.g. with StandardScaler in a Pipeline"
+        raise UserError("a fit that ends in finite weights", "NaN or infinity", fix)
+
+
+def _check_reach(x: np.ndarray, prior: Prior) -> None:
+    """Refuse inputs whose waves single precision cannot tell: far out they would seem known."""
+    limit = float(np.finfo(np.float32).max)
+    if isinstance(prior, RFN):
+        limit = min(limit, _REACH * float(prior.length_scale))
+    huge = np.flatnonzero((np.abs(x) > limit).any(axis=0)).tolist()
+    if huge:
+        raise UserError(
+            f"inputs up to {limit:g} in size, what single precision resolves for this prior",
+            f"too large columns {huge}",
+            "scale the inputs, e.g. with StandardScaler in a Pipeline",
+        )
+
+
 def _check_columns(x: np.ndarray) -> None:
-    """Refuse columns without a value or without variation in single precision."""
+    """Refuse columns without variation in single precision."""
     with np.errstate(over="ignore"):
         single = x.astype(np.float32)
-    huge = np.flatnonzero(~np.isfinite(single).all(axis=0)).tolist()
-    if huge:
-        fix = "scale the inputs, e.g. with StandardScaler in a Pipeline"
-        raise UserError("inputs within single precision", f"too large columns {huge}", fix)
     constant = np.flatnonzero(single.max(axis=0) == single.min(axis=0)).tolist()
     if constant:
         raise UserError(

@@ -54,6 +54,13 @@ def test_samples_are_of_the_members_that_were_fitted() -> None:
     np.testing.assert_array_equal(model.set_params(members=9).sample_y(x, 50), before)
 
 
+@pytest.mark.parametrize("count", [0, -1, 2.5])
+def test_samples_are_whole_numbers(count: float) -> None:
+    x, y = data()
+    with pytest.raises(ValueError, match="number of samples"):
+        small(epochs=1).fit(x, y).sample_y(x, count)
+
+
 def test_seed_repeats_and_differs() -> None:
     x, y = data()
     first, again, other = (small(random_state=s).fit(x, y).predict(x) for s in (1, 1, 2))
@@ -84,6 +91,10 @@ def test_pipeline_clone_and_grid_search() -> None:
         (np.arange(18.0).reshape(9, 2), np.ones((9, 2)), {}, "1d array"),
         (np.arange(18.0).reshape(9, 2), np.arange(8.0), {}, "inconsistent"),
         (np.arange(18.0).reshape(9, 2), np.arange(9.0), {"members": 1}, "2 members"),
+        (np.arange(18.0).reshape(9, 2), np.arange(9.0), {"members": 2.5}, "2 members"),
+        (np.arange(18.0).reshape(9, 2), np.arange(9.0), {"epochs": 2.5}, "whole epochs"),
+        (np.arange(18.0).reshape(9, 2), np.arange(9.0), {"batch_size": "9"}, "batch_size"),
+        (np.arange(18.0).reshape(9, 2), np.arange(9.0), {"rate": float("inf")}, "finite rate"),
         (np.arange(18.0).reshape(9, 2), np.arange(9.0), {"epochs": 0}, "epochs"),
         (np.arange(18.0).reshape(9, 2), np.arange(9.0), {"prior": "rfn"}, "RFN"),
         (np.arange(18.0).reshape(9, 2), np.arange(9.0), {"rate": 1e30}, "rate"),

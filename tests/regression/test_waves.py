@@ -67,10 +67,19 @@ def test_transposed_initialisation_scales_by_the_outputs() -> None:
         ({"length_scale": -1.0}, "length scale"),
         ({"length_scale": float("nan")}, "length scale"),
         ({"length_scale": "long"}, "auto"),
+        ({"length_scale": None}, "length scale"),
+        ({"length_scale": np.array([1.0, 2.0])}, "length scale"),
         ({"features": 0}, "feature"),
+        ({"features": 2.5}, "feature"),
         ({"readout": "twos"}, "ones"),
     ],
 )
 def test_impossible_priors_are_refused(settings: dict, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         RFN(**settings)
+
+
+@pytest.mark.parametrize("settings", [(2.5, 1), (8, 1.5), (0, 1), ("8", 1)])
+def test_impossible_sizes_are_refused(settings: tuple) -> None:
+    with pytest.raises(ValueError, match="width and depth"):
+        MLP(*settings)

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
 from devote.core.errors import UserError
 from devote.regression.length_scale import choose_length_scale
 from devote.regression.models import Labelled, Pairs, fit_mean, fit_pairs, residuals, spread
-from devote.regression.priors import MLP, RFN, Prior
+from devote.regression.priors import MLP, RFN, Prior, at_least
 from devote.regression.training import Training, evaluate
 
 _REACH = 1e6
@@ -87,6 +87,8 @@ class EpistemicRegressor(RegressorMixin, BaseEstimator):
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> np.ndarray:  # noqa: N803
         """Functions drawn from the belief, `(rows, n_samples)`: the mean plus c + g of members."""
         x = self._checked_inputs(X)
+        if not at_least(1, n_samples):
+            raise UserError("a whole number of samples", repr(n_samples), "ask for at least 1")
         members = self._residuals(x)
         chosen = check_random_state(random_state).randint(len(members), size=n_samples)
         return (self._mean(x) + self.target_scale_ * members[chosen]).T
@@ -114,8 +116,8 @@ class EpistemicRegressor(RegressorMixin, BaseEstimator):
         return prior
 
     def _check_rows(self, x: np.ndarray) -> None:
-        if self.members < 2:
-            raise UserError("at least 2 members", self.members, "a spread needs two")
+        if not at_least(2, self.members):
+            raise UserError("at least 2 members", repr(self.members), "a spread needs two")
         if len(x) < self.members:
             raise UserError(
                 f"at least as many rows as members ({self.members})",

@@ -1,6 +1,7 @@
 """Which prior a corrector has to cancel, as settings."""
 
 from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import Literal, get_args
 
 import jax
@@ -30,9 +31,10 @@ class RFN:
         if isinstance(self.length_scale, str):
             _check(self.length_scale == "auto", 'a positive number or "auto"', self.length_scale)
         else:
-            positive = 0 < self.length_scale < float("inf")
+            number = isinstance(self.length_scale, Real)
+            positive = number and 0 < self.length_scale < float("inf")
             _check(positive, "a positive, finite length scale", self.length_scale)
-        _check(self.features >= 1, "at least one feature", self.features)
+        _check(at_least(1, self.features), "at least one feature", self.features)
         _check(self.readout in get_args(Readout), f"one of {get_args(Readout)}", self.readout)
         _check(self.trains in get_args(Trains), f"one of {get_args(Trains)}", self.trains)
 
@@ -59,7 +61,8 @@ class MLP:
     """The usual uniform initialisation, or "fan_out", the transposed one of the authors' code."""
 
     def __post_init__(self) -> None:
-        _check(self.width >= 1 and self.depth >= 1, "width and depth of at least 1", self)
+        whole = at_least(1, self.width) and at_least(1, self.depth)
+        _check(whole, "whole width and depth of at least 1", self)
         _check(self.init in get_args(Init), f"one of {get_args(Init)}", self.init)
 
     def draw(self, generator: np.random.Generator, members: int, inputs: int) -> Perceptron:
@@ -72,6 +75,11 @@ class MLP:
 
 
 Prior = RFN | MLP
+
+
+def at_least(least: int, value: object) -> bool:
+    """Whether it is a whole number and not smaller."""
+    return isinstance(value, Integral) and int(value) >= least
 
 
 def _check(good: bool, expected: str, got: object) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from numbers import Real
 from typing import Any, Literal, NamedTuple, Protocol
 
 import equinox as eqx
@@ -14,6 +15,7 @@ from jaxtyping import Array, Float, Int
 
 from devote.core import trees
 from devote.core.errors import UserError
+from devote.regression.priors import at_least
 from devote.regression.rows import Rows, pad
 
 Layout = Literal["auto", "loop", "vmap"]
@@ -37,8 +39,10 @@ class Training:
     """Networks after one another (they stay in a CPU's cache) or side by side (accelerators)."""
 
     def __post_init__(self) -> None:
-        if self.epochs < 1 or self.batch_size < 1 or not self.rate > 0:
-            raise UserError("positive epochs, batch_size and rate", self, "change the training")
+        counts = at_least(1, self.epochs) and at_least(1, self.batch_size)
+        if not (counts and isinstance(self.rate, Real) and 0 < self.rate < float("inf")):
+            expected = "whole epochs and batch_size of at least 1 and a positive, finite rate"
+            raise UserError(expected, self, "change the training")
 
 
 class Targets(NamedTuple):

@@ -75,6 +75,19 @@ def test_what_it_refuses() -> None:
             calibration_report(predict, inside, outside)
     with pytest.raises(ValueError, match="slice input"):
         calibration_report(good, inside, outside, slices=(2,))
+    for slices in (0, ("a",), (0.5,), (-1,)):
+        with pytest.raises(ValueError, match="numbers of inputs"):
+            calibration_report(good, inside, outside, slices=slices)
+    with pytest.raises(ValueError, match="slice_points"):
+        calibration_report(good, inside, outside, slices=(0,), slice_points=1)
+    for pair in (None, (inside[0],), inside[0], (*inside, inside[1])):
+        with pytest.raises(ValueError, match=r"in_distribution = \(inputs, targets\)"):
+            calibration_report(good, pair, outside)
+    with pytest.raises(ValueError, match="return_std=True"):
+        calibration_report(object(), inside, outside)
+    on_the_walk = lambda x: (np.zeros(len(x)), np.full(len(x), np.nan if len(x) == 7 else 1.0))  # noqa: E731
+    with pytest.raises(ValueError, match="finite answers"):
+        calibration_report(on_the_walk, inside, outside, slices=(0,), slice_points=7)
     with pytest.raises(ValueError, match="2 names"):
         calibration_report(good, inside, outside, slices=(0,), names=("a",))
     with pytest.raises(ValueError, match="out_of_distribution"):

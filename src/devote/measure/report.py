@@ -1,7 +1,8 @@
 """A calibration report for anybody's model."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -86,6 +87,10 @@ def calibration_report(
     if inside_x.shape[1] != outside_x.shape[1]:
         widths = (inside_x.shape[1], outside_x.shape[1])
         raise UserError("as many inputs in both sets", widths, "pass the same columns")
+    if not callable(predict):
+        fix = "pass its method, e.g. lambda x: model.predict(x, return_std=True)"
+        raise UserError("a callable `predict`", type(predict).__name__, fix)
+    _check_slices(slices, slice_points, inside_x.shape[1])
     if names is not None and len(names) != inside_x.shape[1]:
         raise UserError(f"{inside_x.shape[1]} names", len(names), "name every input")
     inside, outside = ask(predict, inside_x), ask(predict, outside_x)
@@ -146,6 +151,7 @@ def ask(predict: Predict, x: np.ndarray) -> Prediction:
             )
         if np.any(std < 0):
             raise UserError("standard deviations of at least 0", std.min(), "correct the model")
+        _check_finite(mean, std)
         return Prediction(mean, std, None)
     samples = np.asarray(answer, np.float64)
     if samples.ndim != 2 or samples.shape[1] != len(x) or len(samples) < 2:
@@ -154,7 +160,26 @@ def ask(predict: Predict, x: np.ndarray) -> Prediction:
             f"shape {samples.shape}",
             "put the samples on the first axis",
         )
+    _check_finite(samples)
     return Prediction(samples.mean(axis=0), samples.std(axis=0), samples)
+
+
+def _check_finite(*answers: np.ndarray) -> None:
+    if not all(np.isfinite(answer).all() for answer in answers):
+        fix = "look at the model that made them"
+        raise UserError("finite answers of `predict`", "NaN or infinity", fix)
+
+
+def _check_slices(slices: Sequence[int], points: int, inputs: int) -> None:
+    """Before the model is asked, which may take long."""
+    if not (
+        isinstance(slices, Iterable)
+        and all(isinstance(i, Integral) and 0 <= i < inputs for i in slices)
+    ):
+        expected = f"slices as numbers of inputs, each a slice input from 0 to {inputs - 1}"
+        raise UserError(expected, repr(slices), "choose others, e.g. slices=(0,)")
+    if not (isinstance(points, Integral) and points >= 2):
+        raise UserError("at least 2 points of a slice", repr(points), "raise `slice_points`")
 
 
 def _coverage(target: np.ndarray, given: Prediction, levels: np.ndarray) -> np.ndarray:
@@ -166,8 +191,6 @@ def _coverage(target: np.ndarray, given: Prediction, levels: np.ndarray) -> np.n
 def _walk(
     predict: Predict, x: np.ndarray, index: int, names: Sequence[str] | None, points: int
 ) -> Slice:
-    if not 0 <= index < x.shape[1]:
-        raise UserError(f"a slice input from 0 to {x.shape[1] - 1}", index, "choose another")
     along = np.linspace(x[:, index].min(), x[:, index].max(), points)
     rows = np.tile(np.median(x, axis=0), (points, 1))
     rows[:, index] = along
@@ -176,7 +199,10 @@ def _walk(
 
 
 def _pair(points: tuple[np.ndarray, np.ndarray], name: str) -> tuple[np.ndarray, np.ndarray]:
-    x, y = np.asarray(points[0], np.float64), np.asarray(points[1], np.float64)
+    if not (isinstance(points, tuple | list) and len(points) == 2):
+        fix = "pass a tuple of both"
+        raise UserError(f"{name} = (inputs, targets)", type(points).__name__, fix)
+    x, y = (np.asarray(part, np.float64) for part in points)
     if x.ndim != 2 or y.shape != (len(x),) or not len(x):
         raise UserError(
             f"{name} = inputs (rows, inputs) and targets (rows,)", (x.shape, y.shape), "reshape"

@@ -115,6 +115,21 @@ def test_directory_comes_before_variable_before_cache(
         uci.load("yacht", tmp_path / "other")
 
 
+def test_directories_as_people_write_them(
+    tiny: np.ndarray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/yacht.csv").write_text(uci.as_csv(tiny))
+    np.testing.assert_array_equal(uci.load("yacht", str(tmp_path / "mine"), False), tiny)
+    monkeypatch.setenv("DEVOTE_DATA", "~/mine")
+    np.testing.assert_array_equal(uci.load("yacht", download=False), tiny)
+    monkeypatch.chdir(tmp_path / "mine")
+    monkeypatch.setenv("DEVOTE_DATA", "")
+    with pytest.raises(ValueError, match=r"target last\) at \S*cache/devote/uci/yacht\.csv"):
+        uci.load("yacht", download=False)
+
+
 def test_a_broken_connection_is_a_reason_to_try_the_next_source(
     tiny: np.ndarray, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -148,6 +163,8 @@ def test_offline_it_says_which_file_to_put_where(tiny: np.ndarray, tmp_path: Pat
 def test_unknown_table_is_refused() -> None:
     with pytest.raises(ValueError, match="concrete"):
         uci.load("boston")
+    with pytest.raises(ValueError, match=r"did you mean yacht\?"):
+        uci.load("yaht")
 
 
 @pytest.mark.skipif("DEVOTE_DATA" not in os.environ, reason="needs the UCI tables")

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from devote.core.errors import UserError
+from devote.core.errors import UserError, not_among
 
 VARIABLE = "DEVOTE_DATA"
 _COLLECTION = (
@@ -103,10 +103,10 @@ TABLES = {
 """In the order of the paper's table."""
 
 
-def load(name: str, directory: Path | None = None, download: bool = True) -> np.ndarray:
+def load(name: str, directory: Path | str | None = None, download: bool = True) -> np.ndarray:
     """Inputs and, last, the target; columns that are constant are left out."""
     if name not in TABLES:
-        raise UserError(f"one of {', '.join(TABLES)}", repr(name), "choose one of them")
+        raise not_among("the table", name, list(TABLES))
     table = TABLES[name]
     places = _places(name, directory)
     for place in places:
@@ -137,13 +137,11 @@ def as_csv(values: np.ndarray) -> str:
     return "".join(",".join(f"{value:.15g}" for value in row) + "\n" for row in values)
 
 
-def _places(name: str, directory: Path | None) -> list[Path]:
-    """Files to look for, best first; the last is in the cache."""
-    set_by_user = [directory] if directory else []
-    if VARIABLE in os.environ:
-        set_by_user.append(Path(os.environ[VARIABLE]))
-    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "devote" / "uci"
-    return [folder / f"{name}.csv" for folder in [*set_by_user, cache]]
+def _places(name: str, directory: Path | str | None) -> list[Path]:
+    """Files to look for, best first; the last is in the cache; an empty variable is unset."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "devote" / "uci"
+    folders = (directory, os.environ.get(VARIABLE), cache)
+    return [Path(folder).expanduser() / f"{name}.csv" for folder in folders if folder]
 
 
 def _download(name: str, table: Table, places: list[Path]) -> np.ndarray:

@@ -1,6 +1,7 @@
 """The study: every cell once, resumed, refused where settings differ; its table and figures."""
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,9 +12,10 @@ pytest.importorskip("sklearn")
 
 from devote.figures import calibration as figures
 from devote.regression import cells as files
-from devote.regression import keeping, plan
+from devote.regression import keeping, plan, uci
 from devote.regression.plan import PRESETS, Study
 from devote.regression.scores import COLUMNS, LENGTHS, Cell, regret
+from devote.regression.study import main as study_main
 from devote.regression.study import run
 from devote.regression.table import PAPER, as_csv, as_markdown
 from devote.regression.tasks import AUTHORS, Variant, parse_prior
@@ -201,6 +203,41 @@ def test_unknown_names_are_refused_before_anything_runs(tmp_path: Path) -> None:
         with pytest.raises(ValueError):
             run(Study(out=tmp_path / "x", models=(model,)))
     assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.parametrize("settings", [{"splits": 0}, {"members": 1}])
+def test_no_splits_or_no_spread_are_refused(settings: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match="1 split and 2 members"):
+        Study(**settings)
+
+
+@pytest.mark.parametrize(
+    ("main", "words", "message"),
+    [
+        (study_main, "smoke --datasets yacht --models boot-ens --out x", r"put yacht\.csv .* at"),
+        (study_main, "smoke --models forest --out x", "rfn-LENGTH"),
+        (figures.main, "--results x", "run devote"),
+    ],
+)
+def test_what_a_user_can_put_right_is_a_message(
+    main: Callable[[], None],
+    words: str,
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("DEVOTE_DATA", raising=False)
+    monkeypatch.setattr(uci, "_download", lambda name, _, places: missing(name, places))
+    monkeypatch.setattr("sys.argv", ["study", *words.split()])
+    with pytest.raises(SystemExit, match=f"devote: .*{message}"):
+        main()
+    assert list(tmp_path.iterdir()) == []
+
+
+def missing(name: str, places: list[Path]) -> None:
+    raise uci._missing(name, places, ["no network"])
 
 
 def test_figures_are_drawn_from_the_files(finished: Study, tmp_path: Path) -> None:

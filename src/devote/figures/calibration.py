@@ -1,6 +1,7 @@
 """Figures of the calibration study, drawn from its files, and of a calibration report."""
 
 import csv
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -175,9 +176,14 @@ def main() -> None:
     import tyro
 
     matplotlib.use("agg")
-    drawing = tyro.cli(Drawing)
-    out = drawing.out or drawing.results
-    out.mkdir(parents=True, exist_ok=True)
+    try:
+        draw(tyro.cli(Drawing))
+    except UserError as error:
+        sys.exit(f"devote: {error}")
+
+
+def draw(drawing: Drawing) -> None:
+    """Every figure whose data are there."""
     figures = {
         "gp-calibration": gp_calibration(drawing.results, drawing.models, drawing.split),
         "prior-comparison": prior_comparison(drawing.results),
@@ -185,6 +191,8 @@ def main() -> None:
     for kind in ("rfn", "mlp"):
         if _series(_scores(drawing.results), kind, "auroc_y"):
             figures[f"ablation-{kind}"] = ablation(drawing.results, kind)
+    out = drawing.out or drawing.results
+    out.mkdir(parents=True, exist_ok=True)
     for name, figure in figures.items():
         figure.savefig(out / f"{name}.png", dpi=150)
 

@@ -40,6 +40,11 @@ class Study:
     variant: Variant = field(default_factory=Variant)
     training: Training = field(default_factory=Training)
 
+    def __post_init__(self) -> None:
+        if self.splits < 1 or self.members < 2:
+            got = f"{self.splits} and {self.members}"
+            raise UserError("at least 1 split and 2 members", got, "raise them")
+
     def chosen_datasets(self) -> tuple[str, ...]:
         """Named or implied datasets, refused where unknown."""
         chosen = self.datasets or (EVERY if self.scope == "whole" else FAST)

@@ -1,10 +1,12 @@
 """The calibration table, its ablations and the data of its figures; resumable, cell by cell."""
 
+import sys
 from functools import partial
 
 from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 
+from devote.core.errors import UserError
 from devote.regression import cells
 from devote.regression.plan import PRESETS, Study, cells_of, with_needs
 from devote.regression.scores import read_cell
@@ -42,7 +44,10 @@ def main() -> None:
     """`python -m devote.regression.study paper --data DIR`; `devote figure` uses every core."""
     import tyro
 
-    run(tyro.extras.overridable_config_cli(PRESETS))
+    try:
+        run(tyro.extras.overridable_config_cli(PRESETS))
+    except UserError as error:
+        sys.exit(f"devote: {error}")
 
 
 if __name__ == "__main__":

@@ -13,9 +13,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
+from devote.measure.calibration import correlation
 from devote.regression.estimator import EpistemicRegressor
 from devote.regression.length_scale import CANDIDATES, choose_length_scale
 from devote.regression.priors import MLP, RFN
+from devote.regression.splits import gap
 
 
 def small(prior: Any = RFN(0.5, features=16), **settings: Any) -> EpistemicRegressor:  # noqa: B008
@@ -78,6 +80,37 @@ def test_pipeline_clone_and_grid_search() -> None:
         pipeline, {"epistemicregressor__prior": priors}, cv=2, error_score="raise"
     )
     assert search.fit(x, y).best_params_["epistemicregressor__prior"] in priors
+
+
+def test_settings_of_the_prior_are_searched_by_name() -> None:
+    x, y = data()
+    pipeline = make_pipeline(StandardScaler(), small(epochs=2))
+    grid = {"epistemicregressor__prior__length_scale": [0.25, 2.0]}
+    search = GridSearchCV(pipeline, grid, cv=2, error_score="raise").fit(x, y)
+    assert search.best_params_ in ({k: v} for k in grid for v in grid[k])
+    model = small(None).set_params(prior__length_scale=3.0, members=4)
+    assert (model.prior, model.members) == (RFN(3.0), 4)
+    assert model.get_params()["prior__length_scale"] == 3.0
+    assert model.set_params(prior=MLP(8, 1), prior__depth=2).prior == MLP(8, 2)
+    with pytest.raises(ValueError, match="did you mean width"):
+        model.set_params(prior__widht=2)
+
+
+def test_priors_are_told_apart_by_the_recipe_of_the_docs() -> None:
+    def knows(model: EpistemicRegressor, x: np.ndarray, y: np.ndarray) -> float:
+        mean, std = model.predict(x, return_std=True)
+        return correlation(y - mean, std)
+
+    x, y = data()
+    parts = [gap(x, number) for number in range(2)]
+    folds = [(train, np.concatenate([inside, outside])) for train, inside, outside in parts]
+    grid = {"prior": [RFN(0.25, 16), MLP(8, 1)]}
+    tied, told = (
+        GridSearchCV(small(epochs=5), grid, cv=folds, scoring=scoring).fit(x, y)
+        for scoring in (None, knows)
+    )
+    assert np.ptp(tied.cv_results_["mean_test_score"]) == 0  # the mean does not see the prior
+    assert np.ptp(told.cv_results_["mean_test_score"]) > 0
 
 
 @pytest.mark.parametrize(

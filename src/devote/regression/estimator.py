@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
 
-from devote.core.errors import UserError
+from devote.core.errors import UserError, not_among
 from devote.regression.length_scale import choose_length_scale
 from devote.regression.models import Labelled, Pairs, fit_mean, fit_pairs, residuals, spread
 from devote.regression.priors import MLP, RFN, Prior, at_least
@@ -92,6 +92,26 @@ class EpistemicRegressor(RegressorMixin, BaseEstimator):
         members = self._residuals(x)
         chosen = check_random_state(random_state).randint(len(members), size=n_samples)
         return (self._mean(x) + self.target_scale_ * members[chosen]).T
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """As scikit-learn's; the settings of the prior are called `prior__length_scale` etc."""
+        params = super().get_params(deep)
+        if deep and isinstance(self.prior, RFN | MLP):
+            params |= {f"prior__{name}": value for name, value in vars(self.prior).items()}
+        return params
+
+    def set_params(self, **params: Any) -> "EpistemicRegressor":
+        """As scikit-learn's; `prior__length_scale=1.0` replaces the prior by one of that length."""
+        own = {name: value for name, value in params.items() if not name.startswith("prior__")}
+        super().set_params(**own)
+        inner = {n.removeprefix("prior__"): v for n, v in params.items() if n not in own}
+        if inner:
+            prior = self._checked_prior()
+            for name in inner:
+                if name not in vars(prior):
+                    raise not_among("the setting of the prior", name, list(vars(prior)))
+            self.prior = replace(prior, **inner)
+        return self
 
     def __sklearn_is_fitted__(self) -> bool:
         return "pairs_" in vars(self)

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.colors import to_hex
 
 from devote.figures.calibration import draw_report
 from devote.measure.report import calibration_report
@@ -57,6 +58,11 @@ def test_report_on_three_kinds_of_model(build: Any, least: float) -> None:
     assert json.loads(json.dumps(report.as_dict()))["auroc"] == report.numbers["auroc"]
     figure = draw_report(report)
     assert len(figure.axes) == 5
+    errors, coverage = (
+        {line.get_label(): to_hex(line.get_color()) for line in panel.lines}
+        for panel in figure.axes[:2]
+    )
+    assert errors == {name: coverage[name] for name in ("inside", "outside")}
 
 
 def test_what_it_refuses() -> None:

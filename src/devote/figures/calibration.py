@@ -98,13 +98,11 @@ def draw_report(report: Report) -> Figure:
 
 
 def _draw_errors(panel: Axes, report: Report) -> None:
-    for label in ("outside", "inside"):
-        std, error = (
-            (report.inside_std, report.inside_error)
-            if label == "inside"
-            else (report.outside_std, report.outside_error)
-        )
-        panel.plot(std, error, ".", ms=2, alpha=0.5, label=label)
+    """In the colours of the other panels; the points inside are drawn over those outside."""
+    points = {"outside": ("C1", report.outside_std, report.outside_error)}
+    points["inside"] = ("C0", report.inside_std, report.inside_error)
+    for label, (color, std, error) in points.items():
+        panel.plot(std, error, ".", ms=2, alpha=0.5, label=label, color=color)
     panel.set(xlabel="standard deviation", ylabel="absolute error")
     panel.set_title(f"correlation {report.numbers['correlation']:.3f}")
 

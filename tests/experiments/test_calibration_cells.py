@@ -1,5 +1,6 @@
 """The calibration study in the same frame: fits as cells, the table with its scale."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -106,6 +107,8 @@ def test_every_label_from_command_to_files(
     assert all((tmp_path / file).stat().st_size > 100 for file in files)
     if label == "tab:calibration_main":
         assert "| gp-exact |" in (tmp_path / "table.md").read_text()
+    if label == "calibration_report":
+        assert "draw 0 of the GP task" in json.loads((tmp_path / "report.json").read_text())["note"]
     if label == "calibration_ablations":
         assert "rfn-auto,gp,regret_auroc_y" in (tmp_path / "table.csv").read_text()
         check_automatic_length(study_at("smoke", runs))

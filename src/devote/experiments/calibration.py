@@ -45,15 +45,16 @@ def prior_comparison(scale: str, root: Path) -> Figure:
     study = study_at(scale, root)
 
     def drawn(out: Path, command: str) -> list[Path]:
-        return _priors(study, note(study, "fig:prior-comparison", scale), out)
+        return _priors(study, note(study, "fig:prior-comparison", scale, "10 functions each"), out)
 
     out = Path("results/prior-comparison") / scale
     return Figure("fig:prior-comparison", "Prior functions", scale, out, {}, drawn)
 
 
-def note(study: Study, label: str, scale: str) -> str:
-    """What is printed on a figure or table."""
-    return f"{label}, scale {scale}, preset {study.preset}, {study.splits} splits or draws"
+def note(study: Study, label: str, scale: str, shown: str = "") -> str:
+    """What is printed on a figure or table; `shown` where that is not every split."""
+    shown = shown or f"{study.splits} splits or draws"
+    return f"{label}, scale {scale}, preset {study.preset}, {shown}"
 
 
 def figure_of_cells(

@@ -24,7 +24,8 @@ def report_figure(scale: str, root: Path) -> Figure:
     study = study_at(scale, root)
 
     def draw(out: Path, command: str) -> list[Path]:
-        return _reports(study, note(study, LABEL, scale), command, out)
+        caption = note(study, LABEL, scale, "draw 0 of the GP task")
+        return _reports(study, caption, command, out)
 
     title = "The report on a GP, a forest and our own model"
     return Figure(LABEL, title, scale, Path("results") / LABEL / scale, {}, draw)

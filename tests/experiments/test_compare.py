@@ -146,6 +146,8 @@ def test_several_numbers_are_joined_by_a_plus() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
+        (["--envs"], "at least one name after --envs"),
+        (["--envs", "spiral", "--agents"], "at least one name after --agents"),
         (["--envs", "spirall"], "did you mean spiral?"),
         (["--envs", "spiral", "--agents", "devot"], "did you mean devote?"),
         (["--envs", "spiral", "--preset", "dsk"], "did you mean desk?"),

@@ -51,6 +51,9 @@ class Compare:
 
 def study_of(asked: Compare) -> Study:
     """The study, with every setting checked before anything runs."""
+    for flag, given in (("--envs", asked.envs), ("--agents", asked.agents)):
+        if not given:
+            raise UserError(f"at least one name after {flag}", "none", "see: devote compare --help")
     if asked.seeds < 1:
         raise UserError("at least one seed", asked.seeds, "raise --seeds")
     if asked.first_seed < 0:

@@ -98,6 +98,7 @@ def test_listing_says_what_is_done_and_how_long_the_rest_takes(
         (["fig:main_coverge"], "did you mean fig:main_coverage?"),
         (["fig:plasticity"], "see: devote figures"),
         (["exploration", "--only", "spirall"], "spiral_step_2"),
+        (["exploration", "--only", "spirall", "--draw-only"], "spiral_step_2"),
     ],
 )
 def test_unknown_figures_and_parts_are_refused(

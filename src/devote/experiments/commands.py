@@ -68,6 +68,7 @@ def figure_command(words: list[str]) -> int:
     figure = FIGURES[asked.label](asked.scale, asked.runs)
     command = f"devote figure {asked.label} --scale {asked.scale}"
     if asked.draw_only:
+        figure.cells(asked.only)  # refuses unknown names; what there is, is drawn whole
         return _draw(figure, asked.out or figure.out, command)
     return make(figure, asked.out or figure.out, command, asked.runs, asked.only, asked.cores)
 

@@ -87,23 +87,26 @@ class Board:
 
     def left(self, running: Mapping[str, float]) -> str:
         """Time left for the whole, as far as anybody can say."""
-        times = {i: self._seconds_left(cell, running.get(i)) for i, cell in self.open.items()}
-        known = [seconds for seconds in times.values() if seconds is not None]
+        shares = {i: cell.progress() for i, cell in self.open.items()}
+        wholes = {i: self._whole(c, shares[i], running.get(i)) for i, c in self.open.items()}
+        known = [seconds for seconds in wholes.values() if seconds is not None]
         if not self.open:
             return "nothing left"
         if not known:
             return "time left not known yet"
         # What nobody has measured is taken to be like the rest.
-        total = sum(known) * len(times) / len(known)
-        return f"about {in_words(max(total / self.cores, max(known)))} left"
+        usual = sum(known) / len(known)
+        times = [
+            (usual if whole is None else whole) * (1 - shares[i]) for i, whole in wholes.items()
+        ]
+        return f"about {in_words(max(sum(times) / self.cores, max(times)))} left"
 
-    def _seconds_left(self, cell: Cell, elapsed: float | None) -> float | None:
-        now = cell.progress()
-        gained = now - self.at_start.get(cell.identity, 0.0)
+    def _whole(self, cell: Cell, share: float, elapsed: float | None) -> float | None:
+        """Seconds of a cell from start to end: by its own pace, else by those of its like."""
+        gained = share - self.at_start.get(cell.identity, 0.0)
         if elapsed is not None and gained > ENOUGH:
-            return elapsed / gained * (1 - now)
-        whole = self.durations.seconds(cell)
-        return None if whole is None else whole * (1 - now)
+            return elapsed / gained
+        return self.durations.seconds(cell)
 
     def _close(self, cell: Cell) -> None:
         self.open.pop(cell.identity, None)

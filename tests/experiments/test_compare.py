@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -197,6 +198,21 @@ def test_what_cannot_be_run_is_refused_before_anything_is(
         cli.dispatch(["compare", *words])
     assert message in str(caught.value)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("flag", ["--runs", "--out"])
+def test_a_place_that_cannot_be_written_to_is_refused_before_anything_runs(
+    flag: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(commands, "run_cells", lambda *_: pytest.fail("something runs"))
+    Path("file").touch()
+    with pytest.raises(NotADirectoryError):
+        cli.dispatch(["compare", *WORDS, flag, "file/below"])
+    Path("closed").mkdir()
+    monkeypatch.setattr(os, "access", lambda place, _: str(place) != "closed")
+    with pytest.raises(UserError, match="can be written to; got closed"):
+        cli.dispatch(["compare", *WORDS, flag, "closed"])
 
 
 def test_command_draws_writes_and_says(

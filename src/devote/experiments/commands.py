@@ -1,5 +1,6 @@
 """`devote compare`, `devote figure` and `devote figures`."""
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -119,10 +120,12 @@ def make(
     cores: int | None = None,
 ) -> int:
     """Run what is missing, draw what there is, and say what failed; the exit code."""
-    cells = figure.cells(only)
+    cells, chosen = figure.cells(only), _cores(cores)
+    for place in (root, out):
+        _require_writable(place)  # now, not after hours of work
     if figure.missing:
         print(f"not in the library yet, left out: {', '.join(figure.missing)}")
-    outcome = run_cells(cells, root, _cores(cores))
+    outcome = run_cells(cells, root, chosen)
     if outcome.stopped_by is not None:
         left = sum(not cell.finished() for cell in cells)
         print(f"stopped by {outcome.stopped_by}; {left} left; the same command continues")
@@ -135,6 +138,12 @@ def _cores(number: int | None) -> list[int]:
     if number is not None and number < 1:
         raise UserError("at least one core", number, "raise --cores")
     return available_cores()[:number]
+
+
+def _require_writable(place: Path) -> None:
+    place.mkdir(parents=True, exist_ok=True)
+    if not os.access(place, os.W_OK):
+        raise UserError("a directory that can be written to", place, "name another place")
 
 
 def _draw(figure: Figure, out: Path, command: str) -> int:

@@ -92,6 +92,16 @@ def test_listing_says_what_is_done_and_how_long_the_rest_takes(
     assert "scale smoke" in listed
 
 
+@pytest.mark.parametrize("content", ["{", "{}", "[]"])
+def test_a_damaged_record_is_named(content: str, tmp_path: Path) -> None:
+    damaged = tmp_path / "cells" / "one" / "record.json"
+    damaged.parent.mkdir(parents=True)
+    damaged.write_text(content)
+    with pytest.raises(UserError, match="delete the file") as caught:
+        cli.dispatch(["figures", "--scale", "smoke", "--runs", str(tmp_path)])
+    assert str(damaged) in str(caught.value)
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -1,7 +1,6 @@
 """How long work takes, from work that was done."""
 
 import csv
-import json
 from collections import defaultdict
 from collections.abc import Iterable
 from importlib.resources import files
@@ -9,6 +8,7 @@ from pathlib import Path
 from statistics import median
 
 from devote.experiments.cell import Cell
+from devote.experiments.record import read_record
 
 MEASURED = "durations.csv"
 RECORDS = ("cells/*/record.json", "calibration/*/records/*/*.json")
@@ -47,8 +47,8 @@ class Durations:
             }
         for pattern in RECORDS:
             for path in sorted(root.glob(pattern)):
-                record = json.loads(path.read_text())
-                durations.add(record["kinds"], record["size"], record["seconds"])
+                if (record := read_record(path)) is not None:
+                    durations.add(record["kinds"], record["size"], record["seconds"])
         return durations
 
     def as_csv(self) -> str:

@@ -12,6 +12,9 @@ from devote.core.errors import UserError
 from devote.experiments.cell import Cell
 from devote.loops.durable import atomic_write_text
 
+TIMED = {"kinds", "size", "seconds"}
+"""What every record has, whatever its cell describes."""
+
 
 def machine() -> str:
     """Processor and cores; nothing that names the computer or its owner."""
@@ -44,8 +47,9 @@ def read_record(path: Path) -> dict[str, Any] | None:
         content = json.loads(path.read_text())
     except ValueError as error:
         raise UserError(f"JSON in {path}", error, "delete the file to do the work again") from error
-    if not isinstance(content, dict):
-        raise UserError(f"a table in {path}", type(content).__name__, "delete the file")
+    if not (isinstance(content, dict) and content.keys() >= TIMED):
+        fix = "delete the file to do the work again"
+        raise UserError(f"a record with {', '.join(sorted(TIMED))} in {path}", "none", fix)
     return content
 
 

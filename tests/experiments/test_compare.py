@@ -256,6 +256,28 @@ def test_recorded_runs_stay_when_their_directories_are_gone(study: Study, tmp_pa
     assert not found.set_aside
 
 
+def test_damaged_files_of_a_study_and_lost_metrics_are_named(study: Study, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    write_report(study, out, "devote compare")
+    whole = (out / "runs.csv").read_text()
+    for damaged in (whole.replace(",final,", ",end,"), whole.replace(",smoke,4000,", ",smoke,x,")):
+        (out / "runs.csv").write_text(damaged)
+        with pytest.raises(UserError, match="curves per task in .*out; .*delete .*runs.csv"):
+            collect(study, out)
+    (out / "runs.csv").write_text(whole)
+    curves = (out / "spiral.csv").read_text()
+    (out / "spiral.csv").write_text(curves.splitlines()[0] + "\n")
+    with pytest.raises(UserError, match="curves per task"):
+        collect(study, out)
+    (out / "spiral.csv").unlink()
+    with pytest.raises(UserError, match="spiral.csv"):
+        collect(study, out)
+    lost = study.runs()["spiral", "sac", 0].folder / "metrics.csv"
+    lost.unlink()
+    with pytest.raises(UserError, match="metrics of a finished run in .*metrics.csv"):
+        collect(study, tmp_path / "new")
+
+
 def test_all_tasks_have_one_row_per_method_where_they_have_all_seeds(
     study: Study, tmp_path: Path
 ) -> None:

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from devote.core.errors import UserError
 from devote.experiments.changes import require_known
 from devote.experiments.record import read_record
 from devote.experiments.study import Study, Task
-from devote.experiments.training import TrainingCell
+from devote.experiments.training import METRICS, TrainingCell
 from devote.loops.durable import atomic_write_text
 from devote.measure.curves import Observations
 
@@ -135,6 +136,9 @@ def metric_of(study: Study, columns: Mapping[str, Any]) -> str:
 def _read(study: Study, key: Key, cell: TrainingCell) -> tuple[RunLine, dict[str, np.ndarray]]:
     table, record = cell.metrics(), read_record(cell.record)
     assert record is not None
+    if "step" not in table:
+        fix = f"restore it, or delete {cell.folder} to run it again"
+        raise UserError(f"the metrics of a finished run in {cell.folder / METRICS}", "none", fix)
     metric = metric_of(study, table)
     kept = [name for name in dict.fromkeys((*KEPT, metric)) if name in table]
     columns = {name: table[name] for name in ("step", "train/n_updates", *kept)}
@@ -174,9 +178,19 @@ def _cut(
 
 def _recorded(study: Study, out: Path) -> tuple[dict[Key, RunLine], dict[Key, Any]]:
     """Runs that the study's files hold and that the study still asks for."""
-    lines, curves = _earlier(study, out / ASIDE)
-    newer = _earlier(study, out)
-    return lines | newer[0], curves | newer[1]
+    lines: dict[Key, RunLine] = {}
+    curves: dict[Key, Any] = {}
+    for folder in (out / ASIDE, out):
+        try:
+            found = _earlier(study, folder)
+        except (KeyError, ValueError, IndexError, FileNotFoundError) as error:
+            fix = f"restore them, or delete {folder / RUNS} to go by the runs on this disk alone"
+            got = f"{type(error).__name__}: {error}"
+            raise UserError(
+                f"{RUNS} and a file of curves per task in {folder}", got, fix
+            ) from error
+        lines, curves = lines | found[0], curves | found[1]
+    return lines, curves
 
 
 def _earlier(study: Study, out: Path) -> tuple[dict[Key, RunLine], dict[Key, Any]]:

@@ -189,8 +189,9 @@ def test_disagreement_falls_where_there_is_data() -> None:
     assert elsewhere > 4 * after
 
 
-def test_sizes_that_do_not_fit_are_refused() -> None:
+@pytest.mark.parametrize("size", [0, 3])
+def test_sizes_that_do_not_fit_are_refused(size) -> None:
     with pytest.raises(UserError, match="embedding_size"):
-        replace(SMALL, embedding_size=3)
+        replace(SMALL, embedding_size=size)
     with pytest.raises(UserError, match="memory_blocks"):
-        replace(SMALL.model, memory_blocks=3)
+        replace(SMALL.model, memory_blocks=size)

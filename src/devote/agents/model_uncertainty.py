@@ -51,7 +51,7 @@ class UncertaintySettings:
     """Learning rate of world model and ensemble."""
 
     def __post_init__(self) -> None:
-        if self.model.model_width % self.embedding_size:
+        if self.embedding_size < 1 or self.model.model_width % self.embedding_size:
             raise UserError(
                 f"an embedding_size that divides the model_width {self.model.model_width}",
                 self.embedding_size,

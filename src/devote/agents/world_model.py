@@ -52,7 +52,7 @@ class WorldModelSettings:
     """Weight of the divergence that restrains the posterior."""
 
     def __post_init__(self) -> None:
-        if self.memory_size % self.memory_blocks:
+        if self.memory_blocks < 1 or self.memory_size % self.memory_blocks:
             raise UserError(
                 f"memory_blocks that divide the memory_size {self.memory_size}",
                 self.memory_blocks,

@@ -94,6 +94,21 @@ def test_bad_values_are_refused_before_anything_is_written(
     assert not out.exists()
 
 
+@pytest.mark.parametrize(
+    ("agent", "flag"),
+    [
+        ("sombrl", "--num-guessers"),
+        ("devote-no-tud-ucb", "--num-indices"),
+        ("devote-no-tud-opt-ucb", "--num-indices"),
+    ],
+)
+def test_a_spread_over_one_is_refused(agent: str, flag: str, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    with pytest.raises(UserError, match=f"at least 2.*got 1; raise {flag}"):
+        dispatch(["train", "spiral", "--agent", agent, flag, "1", "--out", str(out)])
+    assert not out.exists()
+
+
 def test_help_explains_settings_with_their_defaults(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         parse_train(["deep_sea", "--help"])

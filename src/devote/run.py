@@ -152,6 +152,16 @@ def check(run: Run) -> None:
             "raise --replay-capacity or lower --num-envs",
         )
     _check_intervals(run.loop)
+    _check_spread(flat(run.agent))
+
+
+def _check_spread(agent: dict[str, Any]) -> None:
+    """One alone never disagrees: where a spread is the bonus there would be none."""
+    spread = ["num_guessers"] + (["num_indices"] if agent.get("bonus") == "std" else [])
+    for name in spread:
+        if agent.get(name, 2) < 2:
+            expected = f"{name} of at least 2, for their spread is the bonus"
+            raise UserError(expected, agent[name], f"raise --{name.replace('_', '-')}")
 
 
 def _check_intervals(loop: LoopSettings) -> None:

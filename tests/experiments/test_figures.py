@@ -10,7 +10,7 @@ from devote.core.errors import UserError
 from devote.experiments import coverage
 from devote.experiments.catalogue import ABSENT, FIGURES
 from devote.experiments.durations import Durations, expected, in_words
-from devote.experiments.study import SCALES, Study, Task, by_name
+from devote.experiments.study import SCALES, Method, Study, Task, by_name
 from devote.experiments.training import TrainingCell
 from devote.presets import PRESETS
 
@@ -81,6 +81,15 @@ def test_a_misspelt_change_of_a_committed_task_is_refused() -> None:
     tasks = (Task("sea", "deep_sea", (("sise", "20"),)),)
     with pytest.raises(UserError, match="did you mean size"):
         Study("x", "x", SCALES["smoke"], tasks, by_name("sac")).runs()
+
+
+def test_names_that_would_hide_each_other_are_refused() -> None:
+    sea, twice = Task("sea", "deep_sea"), Task("sea", "deep_sea", (("size", "9"),))
+    with pytest.raises(UserError, match="tasks with names of their own in x; got sea twice"):
+        Study("x", "x", SCALES["smoke"], (sea, twice), by_name("sac"))
+    ways = (*by_name("sac"), Method("sac", "sac", (("polyak", "0.3"),)))
+    with pytest.raises(UserError, match="methods with names of their own in x; got sac twice"):
+        Study("x", "x", SCALES["smoke"], (sea,), ways)
 
 
 def test_listing_says_what_is_done_and_how_long_the_rest_takes(

@@ -77,6 +77,14 @@ class Study:
     root: Path = Path("runs")
     first_seed: int = 0
 
+    def __post_init__(self) -> None:
+        for kind, parts in (("task", self.tasks), ("method", self.methods)):
+            names = [part.name for part in parts]
+            for name in names:
+                if names.count(name) > 1:
+                    expected = f"{kind}s with names of their own in {self.label}"
+                    raise UserError(expected, f"{name} twice", "leave one out or rename it")
+
     def missing(self) -> tuple[str, ...]:
         """Tasks and agents that the library does not have, or not at this scale."""
         tasks = [f"task {task.env}" for task in self.tasks if not self._has_task(task.env)]

@@ -262,7 +262,7 @@ def test_damaged_files_of_a_study_and_lost_metrics_are_named(study: Study, tmp_p
     whole = (out / "runs.csv").read_text()
     for damaged in (whole.replace(",final,", ",end,"), whole.replace(",smoke,4000,", ",smoke,x,")):
         (out / "runs.csv").write_text(damaged)
-        with pytest.raises(UserError, match="curves per task in .*out; .*delete .*runs.csv"):
+        with pytest.raises(UserError, match=r"curves per task in .*out; .*delete .*runs\.csv"):
             collect(study, out)
     (out / "runs.csv").write_text(whole)
     curves = (out / "spiral.csv").read_text()
@@ -270,11 +270,11 @@ def test_damaged_files_of_a_study_and_lost_metrics_are_named(study: Study, tmp_p
     with pytest.raises(UserError, match="curves per task"):
         collect(study, out)
     (out / "spiral.csv").unlink()
-    with pytest.raises(UserError, match="spiral.csv"):
+    with pytest.raises(UserError, match=r"spiral\.csv"):
         collect(study, out)
     lost = study.runs()["spiral", "sac", 0].folder / "metrics.csv"
     lost.unlink()
-    with pytest.raises(UserError, match="metrics of a finished run in .*metrics.csv"):
+    with pytest.raises(UserError, match=r"metrics of a finished run in .*metrics\.csv"):
         collect(study, tmp_path / "new")
 
 

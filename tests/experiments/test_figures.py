@@ -1,5 +1,6 @@
 """The catalogue: every label of the paper once, listed and made by command."""
 
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from devote.experiments.catalogue import ABSENT, FIGURES
 from devote.experiments.durations import Durations, expected, in_words
 from devote.experiments.study import SCALES, Method, Study, Task, by_name
 from devote.experiments.training import TrainingCell
+from devote.experiments.tuning import tuning
 from devote.presets import PRESETS
 
 PAPER = {
@@ -58,6 +60,14 @@ def test_every_figure_is_a_value_with_different_cells(
     assert len(set(identities)) == len(identities)
     assert (figure.label, figure.scale) == (label, scale)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_rivals_have_as_many_trials_as_each_other(scale: str, tmp_path: Path) -> None:
+    cells = tuning(scale, tmp_path).parts["spiral"]
+    trials = Counter(cell.run.agent_name for cell in cells)
+    assert set(trials) == {"rnd", "thompson", "sombrl"}
+    assert len(set(trials.values())) == 1
 
 
 def test_figures_share_the_runs_they_have_in_common(tmp_path: Path) -> None:

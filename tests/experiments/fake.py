@@ -5,6 +5,7 @@ import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from errno import ENOSPC
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,8 @@ class FakeCell:
             raise UserError("a good cell", "a bad one", "make it good")
         if self.fails == "diverged":
             raise DivergedError("train/critic_loss is nan")
+        if self.fails == "disk":
+            raise OSError(ENOSPC, os.strerror(ENOSPC), "somewhere")
         if self.fails == "killed":
             os.kill(os.getpid(), 9)
         time.sleep(self.pause)

@@ -111,19 +111,20 @@ def test_finished_cells_are_left_alone_and_others_get_a_record(tmp_path: Path) -
 
 
 def test_failures_are_reported_with_their_output_and_the_others_finish(tmp_path: Path) -> None:
-    ways = ("error", "user", "killed", "diverged")
+    ways = ("error", "user", "killed", "diverged", "disk")
     bad = [FakeCell(tmp_path, i, fails=how) for i, how in enumerate(ways)]
-    good = [FakeCell(tmp_path, i) for i in (4, 5)]
-    waiting = FakeCell(tmp_path, 6, after=(bad[0],))
+    good = [FakeCell(tmp_path, i) for i in (5, 6)]
+    waiting = FakeCell(tmp_path, 7, after=(bad[0],))
     outcome = run_cells([*bad, *good, waiting], tmp_path, silent=True)
-    assert sorted(lines(tmp_path / "ends")) == [4, 5]
+    assert sorted(lines(tmp_path / "ends")) == [5, 6]
     told = {failure.name: failure for failure in outcome.failures}
-    assert set(told) == {"cell 0", "cell 1", "cell 2", "cell 3", "cell 6"}
+    assert set(told) == {"cell 0", "cell 1", "cell 2", "cell 3", "cell 4", "cell 7"}
     assert "RuntimeError: lost the thread" in told["cell 0"].tail
     assert told["cell 1"].tail == "devote: expected a good cell; got a bad one; make it good"
     assert "memory" in told["cell 2"].reason
     assert told["cell 3"].tail == "devote: train/critic_loss is nan"
-    assert "cell 0, which failed" in told["cell 6"].reason
+    assert told["cell 4"].tail == "devote: cannot use somewhere: No space left on device"
+    assert "cell 0, which failed" in told["cell 7"].reason
 
 
 def test_needs_come_first_and_are_made_though_nobody_named_them(tmp_path: Path) -> None:

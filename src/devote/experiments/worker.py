@@ -44,6 +44,11 @@ def _make(cell: Cell) -> None:
     except (UserError, EnvironmentFailedError, DivergedError) as error:
         print(f"devote: {error}", file=sys.stderr)
         sys.exit(2)
+    except OSError as error:
+        if error.filename is None:
+            raise
+        print(f"devote: cannot use {error.filename}: {error.strerror}", file=sys.stderr)
+        sys.exit(2)
 
 
 def log_path(workplace: Path, cell: Cell) -> Path:

@@ -385,6 +385,13 @@ def test_a_run_of_other_settings_in_the_place_of_a_cell_does_not_count(tmp_path:
     assert not cell.finished()
 
 
+def test_a_metric_that_finished_runs_do_not_have_is_called_one(
+    study: Study, tmp_path: Path
+) -> None:
+    with pytest.raises(UserError, match="the name of a metric; got 'explore/coverge'"):
+        collect(replace(study, metric="explore/coverge"), tmp_path)
+
+
 def test_final_value_of_a_return_is_the_mean_of_the_last_tenth() -> None:
     steps, values = np.arange(1, 101.0), np.arange(1, 101.0)
     assert final_value("rollout/ep_rew_mean", steps, values) == pytest.approx(95.0)

@@ -129,7 +129,7 @@ def metric_of(study: Study, columns: Mapping[str, Any]) -> str:
     """The study's metric; coverage where there is one, else return, where it names none."""
     if study.metric is None:
         return COVERAGE if COVERAGE in columns else RETURN
-    require_known([study.metric], columns)
+    require_known([study.metric], columns, "metric")
     return study.metric
 
 

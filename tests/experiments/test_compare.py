@@ -19,7 +19,7 @@ from devote.experiments.record import write_record
 from devote.experiments.report import write_report
 from devote.experiments.results import collect, final_value
 from devote.experiments.runner import Outcome
-from devote.experiments.sentences import sentence
+from devote.experiments.sentences import sentence, sentences
 from devote.experiments.study import Study
 from devote.experiments.table import ALL, as_markdown, rows_of
 from devote.experiments.training import TrainingCell, changes_of, command
@@ -383,6 +383,13 @@ def test_a_run_of_other_settings_in_the_place_of_a_cell_does_not_count(tmp_path:
     record["settings"]["agent"]["discount"] = 0.5
     cell.record.write_text(json.dumps(record))
     assert not cell.finished()
+
+
+def test_a_task_without_a_finished_run_has_a_sentence_too(study: Study, tmp_path: Path) -> None:
+    for (task, _, _), cell in study.runs().items():
+        if task == "spiral":
+            cell.record.unlink()
+    assert sentences(study, collect(study, tmp_path / "new"))[1].startswith("spiral: no run")
 
 
 def test_a_metric_that_finished_runs_do_not_have_is_called_one(

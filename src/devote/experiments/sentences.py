@@ -22,6 +22,8 @@ def sentences(study: Study, results: Results) -> list[str]:
         }
         if scores:
             found.append(sentence(_opening(study, task, results), scores, study.names()[0]))
+        else:
+            found.append(f"{task.name}: no run is finished, so nothing is said.")
     return found
 
 

@@ -2,7 +2,7 @@
 
 from devote.experiments.catalogue import FIGURES
 from devote.experiments.coverage import ABLATIONS, RIVALS
-from devote.figures.style import COLOURS, colours_of
+from devote.figures.style import COLOURS, colours_of, plt, wrapped
 
 
 def test_methods_of_a_figure_have_different_colours() -> None:
@@ -15,3 +15,13 @@ def test_methods_of_a_figure_have_different_colours() -> None:
     assert colours_of(reversed(lengths)) == colours_of(lengths)
     many = [f"method {i}" for i in range(15)]
     assert set(many) <= set(colours_of(many))
+
+
+def test_a_long_title_stays_within_a_narrow_figure() -> None:
+    title = "Coverage without rewards: DEVOTE and its rivals"
+    figure = plt.figure(figsize=(3.2, 3.3))
+    text = figure.suptitle(wrapped(figure, title, 11), fontsize=11)
+    box = text.get_window_extent(figure.canvas.get_renderer())
+    plt.close(figure)
+    assert box.x0 >= 0
+    assert box.x1 <= figure.bbox.width

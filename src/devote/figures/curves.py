@@ -52,7 +52,7 @@ def save_panels(path: Path, title: str, note: str, panels: Sequence[Panel]) -> P
         for axes in places
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
     }
-    figure.suptitle(title, fontsize=11)
+    figure.suptitle(wrapped(figure, title, 11), fontsize=11)
     legend = figure.legend(
         handles.values(),
         handles,

@@ -60,9 +60,9 @@ def colours_of(methods: Iterable[str]) -> dict[str, str]:
     return COLOURS | dict(zip(nameless, cycle(spare), strict=False))
 
 
-def wrapped(figure: Figure, text: str) -> str:
-    """Small print in lines that fit the figure."""
-    width = int(17 * figure.get_figwidth())  # characters of 7 points in an inch
+def wrapped(figure: Figure, text: str, points: int = 7) -> str:
+    """Small print, or text of another size, in lines that fit the figure."""
+    width = int(17 * figure.get_figwidth() * 7 / points)  # 17 characters of 7 points in an inch
     return "\n".join(fill(line, width) for line in text.splitlines())
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from corridor import QUIET
-from devote.cli import default_name, dispatch, parse_train
+from devote.cli import HELP, default_name, dispatch, parse_train
 from devote.core.errors import UserError
 
 MINE = f"""{QUIET}
@@ -32,10 +32,29 @@ def test_check_env_says_pass_and_fail_by_its_exit_code(here: Path, capsys: Any) 
     assert dispatch(["check-env", "CartPole-v1"]) == 0
 
 
+def test_check_env_explains_itself(capsys: Any) -> None:
+    for flag in HELP:
+        assert dispatch(["check-env", flag]) == 0
+        assert "usage: devote check-env ENV" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("words", [[], ["--help-me"], ["a", "b"]])
 def test_check_env_wants_one_name(words: list[str]) -> None:
     with pytest.raises(UserError, match="one environment"):
         dispatch(["check-env", *words])
+
+
+@pytest.mark.parametrize("name", ["my_envs.py:Quiet", "./my_envs:Quiet", ":Quiet", "my_envs:"])
+def test_a_name_that_python_could_not_import_is_told_how_to_write_it(here: Path, name: str) -> None:
+    with pytest.raises(UserError, match=r"expected module:name; .*without \.py or slashes"):
+        dispatch(["check-env", name])
+
+
+@pytest.mark.parametrize("text", ["def f(:", "1 / 0"])
+def test_a_module_that_fails_is_reported_in_its_own_words(here: Path, text: str) -> None:
+    (here / "fails_so.py").write_text(text)
+    with pytest.raises(UserError, match=r"to import fails_so; got \w+Error.*(?s:.)*fails_so\.py"):
+        dispatch(["check-env", "fails_so:MyEnv"])
 
 
 def test_train_takes_a_gymnasium_id_or_an_environment_of_ones_own(here: Path) -> None:

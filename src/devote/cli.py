@@ -34,6 +34,14 @@ USAGE = """usage: devote train ENV [--agent A] [--preset P] [--seed S] [--steps 
 """
 
 
+CHECK_USAGE = """usage: devote check-env ENV
+
+Tries an environment out and prints what passes and what fails, each with what was expected, what
+came and what to do; the exit code is 1 if anything failed. ENV is a Gymnasium id, or module:MyEnv
+for a class or a function without arguments in a module that Python finds from here.
+"""
+
+
 def main() -> None:
     """Entry point; what a user can put right, or has done, is one message and no traceback."""
     try:
@@ -103,6 +111,9 @@ def default_name(run: Any) -> str:
 
 def check_env_command(words: list[str]) -> int:
     """Print what an environment does right and wrong; 1 if there is anything wrong."""
+    if words and words[0] in HELP:
+        print(CHECK_USAGE)
+        return 0
     if len(words) != 1 or words[0].startswith("-"):
         fix = "try: devote check-env my_package:MyEnv"
         raise UserError("one environment after `devote check-env`", " ".join(words) or "none", fix)

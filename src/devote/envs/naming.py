@@ -1,8 +1,10 @@
 """Environments by name: Gymnasium ids, and `module:name` that a person has typed."""
 
 import importlib
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import ModuleType
 
 import gymnasium
 
@@ -45,11 +47,10 @@ def learn_name(name: str) -> Factory:
     if ":" not in name:
         return factory_of(name)
     module_name, _, attribute = name.partition(":")
-    try:
-        module = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        fix = "install it, or run where Python finds it"
-        raise UserError(f"a module {module_name}", error, fix) from error
+    if not attribute or not _is_module_name(module_name):
+        fix = "name the module as Python imports it, without .py or slashes: my_package:MyEnv"
+        raise UserError("module:name", repr(name), fix)
+    module = _imported(module_name)
     if attribute in vars(module):
         _TYPED[name] = _require_callable(vars(module)[attribute], name)
     elif attribute in gymnasium.registry:
@@ -58,6 +59,22 @@ def learn_name(name: str) -> Factory:
         fix = f"define {attribute} in {module_name}, or register it with Gymnasium there"
         raise UserError(f"{attribute} in {module_name}", "no such name", fix)
     return _TYPED[name]
+
+
+def _is_module_name(name: str) -> bool:
+    return all(map(str.isidentifier, name.split("."))) and not name.endswith(".py")
+
+
+def _imported(name: str) -> ModuleType:
+    """The module that a person named, or what its own code says against it."""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        fix = "install it, or run where Python finds it"
+        raise UserError(f"a module {name}", error, fix) from error
+    except Exception as error:
+        fix = f"correct what raised it:\n{traceback.format_exc()}"
+        raise UserError(f"to import {name}", f"{type(error).__name__}: {error}", fix) from error
 
 
 def factory_of(name: str) -> Factory:

@@ -1,5 +1,6 @@
 """The Python face, from the outside."""
 
+import json
 import runpy
 import subprocess
 import sys
@@ -16,6 +17,8 @@ from corridor import SHORT, TINY, Corridor, observations, stacked
 from devote import Devote, Sac, check_env
 from devote.core.errors import UserError
 from devote.envs import naming
+from devote.run import flat
+from devote.values import count
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "ten_lines.py"
 
@@ -160,6 +163,8 @@ def test_the_ten_lines(name: str, tmp_path: Path, monkeypatch: Any, capsys: Any)
         ({"agent_name": "sac"}, "class of the agent"),
         ({"env_name": "spiral"}, "first argument"),
         ({"id": "CartPole-v1"}, "first argument"),
+        ({"seed": None}, "seed to be a value of type int; got None"),
+        ({"seed": "0"}, "seed to be a value of type int"),
     ],
 )
 def test_mistakes_in_settings_are_named(settings: dict[str, Any], message: str) -> None:
@@ -182,6 +187,25 @@ def test_settings_of_every_kind_are_taken() -> None:
     run = Devote("CartPole-v1", seed=5, length_scale=2, discount=1, num_envs=3, time_limit=7).run
     assert (run.seed, run.agent.length_scale, run.agent.sac.discount) == (5, 2.0, 1.0)
     assert (run.loop.num_envs, run.env.time_limit, run.env.id) == (3, 7, "CartPole-v1")
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    number = np.int64(3)
+    run = Devote("CartPole-v1", seed=number, num_envs=number, length_scale=np.float32(2)).run
+    assert json.loads(json.dumps(flat(run)))["seed"] == 3
+    assert (run.loop.num_envs, run.agent.length_scale) == (3, 2.0)
+
+
+@pytest.mark.parametrize("wrong", [0, -5, 2.5, "10", None, True, np.inf])
+def test_steps_and_episodes_are_whole_numbers_above_0(wrong: Any) -> None:
+    with pytest.raises(UserError, match="steps to be a whole number above 0"):
+        trained().learn(wrong, progress_bar=False)
+    with pytest.raises(UserError, match="episodes to be a whole number above 0"):
+        trained().evaluate(wrong)
+
+
+def test_a_number_may_be_written_as_a_float() -> None:
+    assert (count("steps", 1e5), count("steps", np.int64(7))) == (100_000, 7)
 
 
 def test_environments_that_are_none_are_refused() -> None:

@@ -32,6 +32,7 @@ from devote.presets import PRESETS
 from devote.registry import build_agent
 from devote.run import Run, check
 from devote.saved import saved_agent
+from devote.values import count, fit
 
 Callback = Callable[[Row], bool | None]
 """Told the metrics of every chunk; False ends the learning."""
@@ -59,7 +60,8 @@ class Model:
             raise UserError(f"a preset among {', '.join(PRESETS)}", repr(preset), "choose one")
         source = given(env)
         base = PRESETS[preset](source.recipe, self.agent_name)
-        run = source.settled(replace(source.adapted(base), seed=seed), settings)
+        run = replace(source.adapted(base), seed=fit(int, "seed", seed))
+        run = source.settled(run, settings)
         check(run)
         self._set(run, source, None if directory is None else Path(directory))
 
@@ -107,7 +109,7 @@ class Model:
         self, steps: int, progress_bar: bool = True, callback: Callback | None = None
     ) -> Self:
         """Learn for so many more environment steps, in whole chunks of `log_interval`."""
-        self._asked += steps
+        self._asked += count("steps", steps)
         reporter = Reporter(self._asked, silent=not progress_bar)
         owner = nullcontext() if self.directory is None else RunDirectory(self.directory)
         with owner, StopRequest() as stop:
@@ -195,6 +197,7 @@ class Model:
 
     def evaluate(self, episodes: int = 10) -> dict[str, float]:
         """Complete episodes of the exploitation actor, in fresh environments where possible."""
+        episodes = count("episodes", episodes)
         only = self._source().fixed is not None
         env = self.env if only else self._source().build(self.run, min(episodes, 16))
         found = evaluate(self.agent, env, self.state, self._exploit, episodes, self.run.seed)

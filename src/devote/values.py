@@ -1,9 +1,12 @@
 """Settings from Python values or from a table in a file: every name known, every type right."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
 
 from devote.core.errors import UserError
 from devote.experiments.changes import require_known
@@ -35,8 +38,19 @@ def from_table(like: S, table: Any, where: str) -> S:
     return replace(like, **values)  # type: ignore[type-var]
 
 
+def count(name: str, value: Any) -> int:
+    """A whole number above 0, also where it is written as 1e5."""
+    number = value.item() if isinstance(value, np.generic) else value
+    plain = isinstance(number, int | float) and not isinstance(number, bool)
+    if not (plain and math.isfinite(number) and number == int(number) and number > 0):
+        raise UserError(f"{name} to be a whole number above 0", repr(value), f"change {name}")
+    return int(number)
+
+
 def fit(kind: Any, name: str, value: Any) -> Any:
-    """The value as a setting of this type, or why it is none."""
+    """The value as a setting of this type, or why it is none; NumPy's numbers are numbers."""
+    if isinstance(value, np.generic):
+        value = value.item()
     origin, options = get_origin(kind), get_args(kind)
     if origin is Literal:
         if value in options:

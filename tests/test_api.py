@@ -105,6 +105,16 @@ def test_one_environment_object_trains_is_evaluated_and_goes_on() -> None:
     assert agent.steps >= before + 80
 
 
+def test_closing_is_for_once_and_for_all(tmp_path: Path) -> None:
+    trained().save(tmp_path)
+    Sac.load(tmp_path).close()
+    agent = Sac(Corridor(), **SHORT).learn(80, progress_bar=False)
+    agent.close()
+    agent.close()
+    with pytest.raises(UserError, match="some that were closed"):
+        agent.learn(1_000, progress_bar=False)
+
+
 def test_a_directory_makes_the_same_lines_go_on(tmp_path: Path) -> None:
     def lines(steps: int) -> Sac:
         agent = Sac(Corridor, directory=tmp_path / "run", **SHORT)

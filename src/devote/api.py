@@ -233,8 +233,11 @@ class Model:
         return model
 
     def close(self) -> None:
-        """Let the environments go."""
-        self.program.close()
+        """Let the environments go, where any were made."""
+        if "program" in vars(self):
+            self.program.close()
+        elif "env" in vars(self):
+            _close(self.env)
 
 
 class Devote(Model):

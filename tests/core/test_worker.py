@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from devote.core.errors import UserError
 from devote.core.worker import NICENESS, Worker, aside
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="threads have no priority")
@@ -37,3 +38,10 @@ def test_what_is_made_aside_steps_back_and_its_errors_arrive() -> None:
     assert niceness() == before
     with pytest.raises(ZeroDivisionError):
         aside(lambda: 1 // 0)
+
+
+def test_a_closed_worker_refuses_instead_of_waiting_for_ever() -> None:
+    worker = Worker(timeout=0)
+    worker.close()
+    with pytest.raises(UserError, match="some that were closed"):
+        worker.run(niceness)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Generic, TypeVar
 
-from devote.core.errors import EnvironmentFailedError
+from devote.core.errors import EnvironmentFailedError, UserError
 
 T = TypeVar("T")
 GLANCE = 0.5  # seconds between two looks at a thread that keeps us waiting
@@ -88,6 +88,7 @@ class Worker:
         self.timeout = timeout  # 0 waits for ever
         self.setting = setting  # what a user would call the timeout
         self.lost = False  # whether the thread hangs and was given up
+        self.closed = False
         self._asked: tuple[float, str, str, object] | None = None
         self._tasks: list[Task[Any]] = []
         self._wake = threading.Semaphore(0)
@@ -96,6 +97,9 @@ class Worker:
 
     def submit(self, call: Callable[[], T]) -> Task[T]:
         """Begin a call."""
+        if self.closed:  # nobody is left to make it
+            fix = "make them again, such as by a new model"
+            raise UserError("environments to ask", "some that were closed", fix)
         task = Task(call)
         self._tasks.append(task)
         self._wake.release()
@@ -122,6 +126,7 @@ class Worker:
 
     def close(self) -> None:
         """End the thread once its calls are done."""
+        self.closed = True
         self._tasks.append(Task(_leave))
         self._wake.release()
 

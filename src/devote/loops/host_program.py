@@ -189,7 +189,7 @@ class HostProgram:
 
     def close(self) -> None:
         """Let the environments go; what they say to that cannot hurt the run any more."""
-        if self.worker.lost:
+        if self.worker.lost or self.worker.closed:
             return
         try:
             self.worker.run(self.evaluation.close)

@@ -246,6 +246,8 @@ class Broken(gymnasium.Env):
         match self.kind:
             case "raise":
                 raise ZeroDivisionError("wheels came off")
+            case "leave":
+                raise SystemExit("out of here")
             case "kill":
                 os.kill(os.getpid(), signal.SIGKILL)
             case "hang":
@@ -271,6 +273,7 @@ class Broken(gymnasium.Env):
 
 WORDS = {
     "raise": "ZeroDivisionError: wheels came off",
+    "leave": "SystemExit: out of here",
     "nan": r"finite observations at obs\[1\].*nan",
     "shape": r"shape \(2,\)",
     "reward": "finite reward",
@@ -300,7 +303,7 @@ def test_a_failure_names_environment_step_action_and_words(kind: str) -> None:
     assert "last action 1;" in text
 
 
-@pytest.mark.parametrize("kind", ["raise", "nan"])
+@pytest.mark.parametrize("kind", ["raise", "leave", "nan"])
 def test_a_failure_in_a_users_vector_environment_is_named_too(kind: str) -> None:
     envs = SyncVectorEnv([partial(Broken, each) for each in ("fine", kind)])
     with pytest.raises(EnvironmentFailedError, match=f"(?s){WORDS[kind]}") as caught:

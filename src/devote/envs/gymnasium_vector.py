@@ -106,7 +106,7 @@ class GymnasiumVector:
         except EnvironmentFailedError:
             self.failed = True
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             self.failed = True
             hangs = isinstance(error, multiprocessing.TimeoutError)
             words = f"nothing for {self.timeout} s" if hangs else traceback.format_exc()

@@ -45,7 +45,7 @@ class Watched(gymnasium.Wrapper):
                 return call()
         except UserError as error:
             words = str(error)
-        except Exception:
+        except (Exception, SystemExit):  # sys.exit() in a step would end the run without a word
             words = traceback.format_exc()
         raise EnvironmentFailedError.of(*tell(), words)
 

@@ -118,6 +118,11 @@ class RaisesInStep(Sound):
         return result
 
 
+class LeavesInStep(Sound):
+    def step(self, action: Any) -> Any:
+        raise SystemExit("out of here")
+
+
 class SameBuffer(Sound):
     def __init__(self) -> None:
         super().__init__()
@@ -205,6 +210,7 @@ BROKEN = {
     "reset without info": (ResetWithoutInfo, "reset result", "return obs, {}"),
     "raises in reset": (RaisesInReset, "runs", "no such robot"),
     "raises in a step": (RaisesInStep, "runs", "step 30 after action"),
+    "leaves in a step": (LeavesInStep, "runs", "SystemExit: out of here"),
     "four values": (OldStep, "step result", "4 values"),
     "shape": (changed(0, np.zeros(3, np.float32)), "observation shape", "shape (2,)"),
     "missing key": (MissingKey, "observation shape", "obs['goal']"),
@@ -237,6 +243,14 @@ def test_a_broken_environment_is_named_with_its_fix(case: str) -> None:
     assert report.failures == (failure,), str(report)
     assert words in str(report)
     assert not report.ok
+
+
+@pytest.mark.parametrize(("env", "seen"), [(RaisesInReset, False), (LeavesInStep, True)])
+def test_of_what_never_happened_nothing_passes(env: type[Sound], seen: bool) -> None:
+    verdicts = {finding.check: finding.verdict for finding in check_env(env).findings}
+    assert verdicts["steps"] == "skip"
+    assert not {"step result", "rewards", "flags", "episodes end"} & verdicts.keys()
+    assert ("observation shape" in verdicts) == ("reset result" in verdicts) == seen
 
 
 class NeedsAName(Sound):

@@ -19,11 +19,11 @@ from devote.envs.gymnasium_settings import GymnasiumSettings
 from devote.envs.gymnasium_task import from_vector, name_of, require_env
 from devote.envs.gymnasium_vector import autoreset_mode
 from devote.envs.naming import Registered, learn_name
-from devote.envs.trial import Timed, try_out
+from devote.envs.trial import Timed, Trial, try_out
 from devote.envs.watched import require_made
 
 Verdict = Literal["pass", "FAIL", "skip"]
-Question = tuple[str, Callable[[], Said]]
+Group = tuple[tuple[str, Callable[[Any], Said]], ...]
 
 # In each group the first no ends the group, for what follows would only repeat it.
 SPACES = (
@@ -31,16 +31,18 @@ SPACES = (
     ("action space", checks.action_space),
     ("reset signature", checks.reset_signature),
 )
-BEHAVIOUR = (
-    (("runs", checks.runs),),
+RUNS = ((("runs", checks.runs),),)
+STARTS = (
     (("reset result", checks.reset_result),),
-    (("step result", checks.step_result),),
     (
         ("observation shape", checks.observation_shape),
         ("observation dtype", checks.observation_type),
         ("observation finite", checks.observation_finite),
         ("observation in its space", checks.observation_inside),
     ),
+)
+STEPS = (
+    (("step result", checks.step_result),),
     (("observation buffer", checks.observation_kept),),
     (("action buffer", checks.action_kept),),
     (("rewards", checks.rewards),),
@@ -127,19 +129,26 @@ def _single(env: gymnasium.Env) -> Iterator[Finding]:
         yield Finding("behaviour", "skip", "needs the above to pass")
         return
     subject, failed = Subject(env, try_out(env)), set()
-    for group in BEHAVIOUR:
+    for group in _groups(subject.trial):
         for name, check in group:
             finding = _answer(name, check, subject)
             yield finding
             if finding.verdict == "FAIL":
                 failed.add(name)
                 break
+    if not subject.trial.steps:
+        yield Finding("steps", "skip", "there were none to look at")
     for name, check in SEEDING:
         if failed & NEEDED_FOR_SEEDING:
             yield Finding(name, "skip", "needs an environment that can be stepped")
         else:
             yield _answer(name, check, subject)
     yield _answer("close", checks.closes, subject)
+
+
+def _groups(trial: Trial) -> tuple[Group, ...]:
+    """The questions that a trial can answer: of what was never seen nothing is said."""
+    return RUNS + (STARTS if trial.starts else ()) + (STEPS if trial.steps else ())
 
 
 def _vector(envs: VectorEnv, worker: Worker) -> Iterator[Finding]:
@@ -175,7 +184,7 @@ def _ask(name: str, question: Callable[[], Any]) -> tuple[Any, Finding]:
         return question(), Finding(name, "pass")
     except UserError as error:
         return None, Finding(name, "FAIL", str(error))
-    except Exception as error:  # whatever the environment does is a finding
+    except (Exception, SystemExit) as error:  # whatever the environment does is a finding
         got = f"{type(error).__name__}: {error}"
         words = UserError("no exception", got, f"correct what raised it:\n{traceback.format_exc()}")
         return None, Finding(name, "FAIL", str(words))

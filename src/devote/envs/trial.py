@@ -71,7 +71,7 @@ def try_out(env: gymnasium.Env, patience: int = PATIENCE) -> Trial:
                 if len(trial.lengths) >= ENOUGH_EPISODES and len(trial.steps) >= ENOUGH_STEPS:
                     break
                 length, last = 0, _start(env, trial, None)
-    except Exception:
+    except (Exception, SystemExit):
         where = f"step {len(trial.steps) + 1} after action {action}" if trial.starts else "reset"
         trial.error = f"{where}:\n{traceback.format_exc()}"
     return trial

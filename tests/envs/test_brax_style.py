@@ -90,6 +90,47 @@ def test_a_time_limit_is_no_termination() -> None:
     np.testing.assert_array_equal(replay.discount[:, 0], np.ones(6))
 
 
+BINS = BraxSettings(
+    coverage_entries=(0, 2), coverage_low=(0, 0), coverage_high=(10, 5), coverage_bins=5
+)
+
+
+def test_coverage_is_counted_over_chosen_entries() -> None:
+    task = StatefulTask("counting", Counting(), 100, counted=BINS)
+    assert task.spec.grid is not None
+    assert task.spec.grid.shape == (5, 5)
+    loop = FusedLoop(Sac(SAC, task.spec), task, LoopSettings(num_envs=1, learning_starts=8))
+    state = jax.jit(lambda key: loop.prefill(loop.init(key)))(jax.random.key(0))
+    visits = np.asarray(state.visits)
+    # two episodes through 0, 1, 2, 3, 4 in both entries; the second goes up from the last row
+    assert {int(place): int(visits[place]) for place in np.flatnonzero(visits)} == {
+        20: 2, 15: 2, 11: 2, 6: 2, 2: 2
+    }  # fmt: skip
+
+
+def test_bins_are_the_same_in_jax_and_numpy() -> None:
+    for entries in ((1,), (0, 2), (0, 1, 2)):
+        count = len(entries)
+        settings = BraxSettings(
+            coverage_entries=entries, coverage_low=(-1,) * count, coverage_high=(2,) * count
+        )
+        coverage = StatefulTask("counting", Counting(), 100, counted=settings).coverage
+        obs = np.random.default_rng(0).uniform(-1.2, 2.2, (500, 3)).astype(np.float32)
+        found = coverage.bin_of(obs)
+        assert len(set(found.tolist())) > 15
+        assert (found >= 0).sum() == (np.abs(obs[:, list(entries)] - 0.5) <= 1.5).all(axis=1).sum()
+        np.testing.assert_array_equal(coverage.bin_of(jnp.asarray(obs), jnp), found)
+
+
+def test_nothing_is_counted_unasked_and_bounds_are_asked_for() -> None:
+    task = counting()
+    assert task.spec.grid is None
+    assert task.bin_of(task.reset(jax.random.key(0))) == -1
+    unbounded = BraxSettings(coverage_entries=(0,))
+    with pytest.raises(UserError, match="set coverage_low and coverage_high"):
+        _ = StatefulTask("counting", Counting(), 100, counted=unbounded).spec
+
+
 class WritesIntoItsState(Counting):
     """As Brax's ant does, with plain numbers."""
 

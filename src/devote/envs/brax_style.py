@@ -20,6 +20,7 @@ from jaxtyping import Array, Int, PRNGKeyArray
 from devote.core import Box, EnvSpec, Outcome, Vector
 from devote.core.errors import UserError, not_among
 from devote.core.trees import where
+from devote.envs.coverage_bins import Coverage, CoverageBins, coverage_of
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,14 @@ class BraxSettings:
     """Steps until the time limit."""
     rewards: bool = True
     """Whether the task's rewards are seen; without them exploration is for its own sake."""
+    coverage_entries: tuple[int, ...] = ()
+    """Entries of the observation over which coverage is counted; none: no coverage."""
+    coverage_bins: int = 20
+    """Bins along each of these entries."""
+    coverage_low: tuple[float, ...] = ()
+    """Lower bounds of the bins."""
+    coverage_high: tuple[float, ...] = ()
+    """Upper bounds of the bins."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +57,14 @@ class PlaygroundSettings:
     """Steps until the time limit; 0 for the task's own."""
     rewards: bool = True
     """Whether the task's rewards are seen; without them exploration is for its own sake."""
+    coverage_entries: tuple[int, ...] = ()
+    """Entries of the observation over which coverage is counted; none: no coverage."""
+    coverage_bins: int = 20
+    """Bins along each of these entries."""
+    coverage_low: tuple[float, ...] = ()
+    """Lower bounds of the bins."""
+    coverage_high: tuple[float, ...] = ()
+    """Upper bounds of the bins."""
     download_models: bool = False
     """Whether robot models that a task needs and that are missing may be fetched from GitHub."""
 
@@ -73,19 +90,33 @@ class StatefulTask:
     episode_length: int
     rewards: bool = True
     in_brax: bool = False
+    counted: BraxSettings | PlaygroundSettings = BraxSettings()
+    """Says what coverage is counted over."""
 
     @cached_property
     def spec(self) -> EnvSpec:
-        """Sizes from the shape of a first state; nothing is known of the range of its entries."""
-        start = jax.eval_shape(self.env.reset, jax.random.key(0))
-        size = math.prod(_vector(start.obs).shape)
+        """Sizes from the shape of a first state."""
+        start = self._start
         return EnvSpec(
             name=self.name,
-            observation=Vector((-math.inf,) * size, (math.inf,) * size, own_units=True),
+            observation=_unbounded(start),
             action=Box(self.env.action_size),
             episode_length=self.episode_length,
+            grid=self.coverage.grid,
             terms=tuple(sorted(name for name in start.metrics if name.startswith("reward"))),
         )
+
+    @cached_property
+    def coverage(self) -> Coverage:
+        """Bins over entries of the observation, if a user has chosen any."""
+        s = self.counted
+        bounds = s.coverage_low, s.coverage_high
+        return coverage_of(_unbounded(self._start), s.coverage_entries, *bounds, s.coverage_bins)
+
+    @cached_property
+    def _start(self) -> Any:
+        """The shape of a first state."""
+        return jax.eval_shape(self.env.reset, jax.random.key(0))
 
     def reset(self, key: PRNGKeyArray) -> Any:
         """A first state, with fresh `info` and all."""
@@ -111,8 +142,10 @@ class StatefulTask:
         )
 
     def bin_of(self, world: Any) -> Int[Array, ""]:
-        """Nothing is counted."""
-        return jnp.int32(-1)
+        """The coverage bin of the observation; -1 where nothing is counted."""
+        if not isinstance(self.coverage, CoverageBins):
+            return jnp.int32(-1)
+        return self.coverage.bin_of(self.observe(world)[None], jnp)[0]
 
     def pictures(self, worlds: Sequence[Any]) -> list[np.ndarray]:
         """What the library itself draws; Brax asks for the physics alone, Playground for all."""
@@ -131,7 +164,8 @@ def brax(settings: BraxSettings) -> StatefulTask:
         raise not_among("the task", settings.id, known)
     with _refusing(f"a task that Brax can build with backend {settings.backend}", "--backend"):
         env = envs.get_environment(settings.id, backend=settings.backend)
-    return StatefulTask(settings.id, env, settings.episode_length, settings.rewards, in_brax=True)
+    length, rewards = settings.episode_length, settings.rewards
+    return StatefulTask(settings.id, env, length, rewards, in_brax=True, counted=settings)
 
 
 def playground(settings: PlaygroundSettings) -> StatefulTask:
@@ -149,7 +183,7 @@ def playground(settings: PlaygroundSettings) -> StatefulTask:
     with _refusing("a task that this Playground and this MuJoCo can build together", "--id"):
         env = registry.load(settings.id, config=config, config_overrides={"impl": settings.impl})
     length = settings.episode_length or int(config.episode_length)
-    return StatefulTask(settings.id, env, length, settings.rewards)
+    return StatefulTask(settings.id, env, length, settings.rewards, counted=settings)
 
 
 @contextlib.contextmanager
@@ -175,6 +209,12 @@ def _require_models(name: str) -> None:
 def _typed(value: Any, dtype: Any) -> Array:
     """A strongly typed array: what a loop carries must not change type, and these tasks do."""
     return jnp.asarray(value, dtype)
+
+
+def _unbounded(start: Any) -> Vector:
+    """Observations like that of a first state; nothing is known of the range of their entries."""
+    size = math.prod(_vector(start.obs).shape)
+    return Vector((-math.inf,) * size, (math.inf,) * size, own_units=True)
 
 
 def _vector(obs: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -38,20 +39,22 @@ class CoverageBins:
             labels=tuple(f"obs[{entry}]" for entry in self.entries),
         )
 
-    def bin_of(self, obs: np.ndarray) -> np.ndarray:
-        """The flat bin of each observation; -1 outside the bounds."""
-        low, high = np.asarray(self.low), np.asarray(self.high)
-        share = (obs[:, list(self.entries)].astype(np.float64) - low) / (high - low)
+    def bin_of(self, obs: Any, xp: Any = np) -> Any:
+        """The flat bin of each observation, in NumPy or JAX; -1 outside the bounds."""
+        low, high = xp.asarray(self.low), xp.asarray(self.high)
+        share = (obs[:, np.asarray(self.entries)] - low) / (high - low)
         inside = ((share >= 0) & (share <= 1)).all(axis=1)
-        digits = np.where(inside[:, None], np.minimum(share * self.bins, self.bins - 1), 0)
-        flat = np.ravel_multi_index(tuple(self._axes(digits.astype(np.int64)).T), self.shape)
-        return np.where(inside, flat, -1)
+        digits = xp.where(inside[:, None], xp.minimum(share * self.bins, self.bins - 1), 0)
+        flat = 0
+        for axis in self._axes(digits.astype(int)):
+            flat = flat * self.bins + axis
+        return xp.where(inside, flat, -1)
 
-    def _axes(self, digits: np.ndarray) -> np.ndarray:
+    def _axes(self, digits: Any) -> tuple[Any, ...]:
         """Row and column of a plane, top row first; the digits themselves otherwise."""
         if len(self.entries) != 2:
-            return digits
-        return np.stack([self.bins - 1 - digits[:, 1], digits[:, 0]], axis=1)
+            return tuple(digits.T)
+        return self.bins - 1 - digits[:, 1], digits[:, 0]
 
     def _centers(self) -> np.ndarray:
         row, column = np.divmod(np.arange(self.bins**2), self.bins)

@@ -122,3 +122,22 @@ def test_what_cannot_be_filmed_is_refused(sea: Path, tmp_path: Path) -> None:
         render(Render(sea, env="CartPole-v1"))
     with pytest.raises(UserError, match=r"\.gif"):
         render(Render(sea, out=tmp_path / "film.avi"))
+    for rate in (0.0, -3.0, float("nan")):
+        with pytest.raises(UserError, match="a --rate above 0"):
+            render(Render(sea, rate=rate))
+    with pytest.raises(UserError, match="an --episode from 0 on; got -1"):
+        render(Render(sea, episode=-1))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{", r"JSON in .*settings\.json; got a damaged file"),
+        ('{"preset": "desk", "env_name": "moon"}', "a known env_name in .*; got 'moon'"),
+        ("{}", "a known preset in .*; got None"),
+    ],
+)
+def test_settings_that_cannot_be_read_are_refused(tmp_path: Path, text: str, words: str) -> None:
+    (tmp_path / "settings.json").write_text(text)
+    with pytest.raises(UserError, match=words):
+        render(Render(tmp_path))

@@ -1,5 +1,6 @@
 """Films of what a run's agent does: one episode of the exploitation or the exploration actor."""
 
+import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -67,6 +68,7 @@ def render(asked: Render) -> Path:
     actor = "explore" if asked.explore else "exploit"
     path = asked.out or asked.run / "figures" / f"{actor}_{asked.episode}.gif"
     require_film(path)
+    _require_numbers(asked)
     run = saved_run(asked.run)
     if isinstance(run.env, BraxSettings | PlaygroundSettings):
         os.environ.setdefault("MUJOCO_GL", backend())  # they import MuJoCo, which reads this then
@@ -81,6 +83,13 @@ def render(asked: Render) -> Path:
     else:
         shots = play_jax(env, decide, agent.remember(1), camera.snap, key)
     return save_film(camera.develop(list(shots)), path, asked.rate)
+
+
+def _require_numbers(asked: Render) -> None:
+    if not (math.isfinite(asked.rate) and asked.rate > 0):
+        raise UserError("a --rate above 0", asked.rate, "change --rate")
+    if not 0 <= asked.episode < 2**32:
+        raise UserError("an --episode from 0 on", asked.episode, "change --episode")
 
 
 def one_env(run: Run, typed: str | None = None, task: str | None = None) -> Env | HostEnv:
@@ -179,7 +188,7 @@ def camera_of(env: Env | HostEnv, bins: bool) -> Camera:
         )
     if isinstance(env, GymnasiumList) and not bins:
         return Camera(lambda _: _picture(env), list)
-    if isinstance(env, StatefulTask):
+    if isinstance(env, StatefulTask) and not bins:
         return Camera(lambda world: world, env.pictures)
     grid = _flat_grid(env.spec.grid)
     if isinstance(env, HostEnv):

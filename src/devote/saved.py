@@ -1,6 +1,5 @@
 """What a run directory holds: its settings, and the newest state that verifies."""
 
-import json
 from dataclasses import MISSING, Field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -11,9 +10,10 @@ from devote.core import Agent
 from devote.core.errors import UserError
 from devote.loops import checkpoint
 from devote.loops.program import seed_keys
-from devote.loops.run_dir import SETTINGS
+from devote.loops.run_dir import SETTINGS, read_settings
 from devote.loops.store import CHECKPOINTS
 from devote.presets import PRESETS
+from devote.registry import AGENTS, TASKS
 from devote.run import Run
 from devote.values import fit
 
@@ -49,8 +49,12 @@ def _settings(directory: Path) -> dict[str, Any]:
     path = directory / SETTINGS
     if not path.is_file():
         raise UserError(f"a run in {directory}", f"no {SETTINGS} there", "name a run directory")
-    found: dict[str, Any] = json.loads(path.read_text())
-    return found
+    saved = read_settings(path)
+    for name, known in (("preset", PRESETS), ("env_name", TASKS), ("agent_name", AGENTS)):
+        if saved.get(name) not in known:
+            fix = "use the version of devote that wrote it"
+            raise UserError(f"a known {name} in {path}", repr(saved.get(name)), fix)
+    return saved
 
 
 def _restored(settings: Any, saved: dict[str, Any]) -> Any:

@@ -92,7 +92,7 @@ def require_settings(
 
 def _both(path: Path, settings: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Saved and asked settings, each field by its name."""
-    return dict(_fields(_load(path))), dict(_fields(json.loads(json.dumps(settings))))
+    return dict(_fields(read_settings(path))), dict(_fields(json.loads(json.dumps(settings))))
 
 
 def _take(lock: TextIO, path: Path) -> None:
@@ -112,7 +112,8 @@ def _take(lock: TextIO, path: Path) -> None:
     lock.flush()
 
 
-def _load(path: Path) -> dict[str, Any]:
+def read_settings(path: Path) -> dict[str, Any]:
+    """The table in a file of settings, or why there is none."""
     fix = "restore it from a copy, or use a new run directory"
     try:
         saved = json.loads(path.read_bytes())

@@ -5,17 +5,19 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import gymnasium
 import numpy as np
 import pytest
+from gymnasium.envs.registration import EnvSpec
 from PIL import Image
 
-from corridor import QUIET
+from corridor import QUIET, Corridor
 from devote.cli import dispatch, parse_train
 from devote.core.errors import UserError
 from devote.figures.film import HERE
 from devote.loops.train import train
 from devote.presets import smoke
-from devote.render import Render, render
+from devote.render import Render, one_env, render
 
 DRAWN = f"""{QUIET}
 import importlib
@@ -111,6 +113,16 @@ def test_an_environment_of_ones_own_is_named_and_draws_itself(
     monkeypatch.setattr(sys.modules["drawn_here"], "PAINTER", "no_such_painter")
     with pytest.raises(UserError, match="No module named 'no_such_painter'; install"):
         render(Render(directory, env="drawn_here:Drawn"))
+
+
+def test_for_bins_an_environment_is_not_asked_to_draw(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "tests/Corridor-v0"
+    monkeypatch.setitem(gymnasium.registry, name, EnvSpec(name, Corridor, max_episode_steps=20))
+    base = smoke("gymnasium", "sac")
+    run = replace(base, env=replace(base.env, id=name))
+    with pytest.raises(UserError, match="to take a render_mode"):
+        one_env(run)
+    assert one_env(run, pictures=False).spec.name == name
 
 
 def test_what_cannot_be_filmed_is_refused(sea: Path, tmp_path: Path) -> None:

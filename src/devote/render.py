@@ -73,7 +73,7 @@ def render(asked: Render) -> Path:
     if isinstance(run.env, BraxSettings | PlaygroundSettings):
         os.environ.setdefault("MUJOCO_GL", backend())  # they import MuJoCo, which reads this then
     seed = run.seed if asked.seed is None else asked.seed
-    env = one_env(run, asked.env, saved_task(asked.run))
+    env = one_env(run, asked.env, saved_task(asked.run), pictures=not asked.map)
     camera = camera_of(env, asked.map)
     agent = build_agent(run.agent_name, run.agent, env.spec)
     decide = decision(agent, learned(asked.run, run, seed, agent), asked.explore)
@@ -92,10 +92,13 @@ def _require_numbers(asked: Render) -> None:
         raise UserError("an --episode from 0 on", asked.episode, "change --episode")
 
 
-def one_env(run: Run, typed: str | None = None, task: str | None = None) -> Env | HostEnv:
+def one_env(
+    run: Run, typed: str | None = None, task: str | None = None, pictures: bool = True
+) -> Env | HostEnv:
     """A single environment of the run's task, which calls itself `task` where it has no id."""
     if isinstance(run.env, GymnasiumSettings):
-        factory = drawing(run.env.id, typed, task)
+        factory = source_of(run.env.id, typed, task)
+        factory = drawing(factory) if pictures else factory
         env = from_factory(factory, replace(run.env, workers=False), 1)
         if task is not None and env.spec.name != task:
             raise UserError(f"the run's own environment, {task}", env.spec.name, "change --env")
@@ -107,14 +110,18 @@ def one_env(run: Run, typed: str | None = None, task: str | None = None) -> Env 
     return HOST_ENVS[run.env_name](run.env, 1)
 
 
-def drawing(saved: str, typed: str | None, task: str | None) -> Factory:
-    """How the environment is made to draw itself; only what a person types is imported."""
+def source_of(saved: str, typed: str | None, task: str | None) -> Factory:
+    """How the run's environment is made; only what a person types is imported."""
     if typed is None and (":" in saved or not saved):
         expected = f"the environment of the run, {saved or task or 'which has no name'}"
         raise UserError(expected, "nothing", f"name it: --env {saved or 'my_package:MyEnv'}")
     if saved and typed not in (None, saved):
         raise UserError(f"the run's own environment, {saved}", typed, "change --env")
-    factory = factory_of(saved) if typed is None else learn_name(typed)
+    return factory_of(saved) if typed is None else learn_name(typed)
+
+
+def drawing(factory: Factory) -> Factory:
+    """How the environment is made so that it draws itself."""
     if isinstance(factory, Registered):
         return replace(factory, render_mode=RENDER_MODE)
     if "render_mode" in signature(factory).parameters:

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from diary import Diary, DiaryVector
 from gymnasium import spaces
+from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 
 from devote.core import Box, Choice, Index
@@ -28,7 +29,7 @@ from devote.envs.gymnasium_task import (
     require_env,
 )
 from devote.envs.mujoco import CartpoleSettings
-from devote.envs.naming import factory_of, learn_name
+from devote.envs.naming import Registered, factory_of, learn_name
 from devote.envs.vector_faults import end_workers, silent
 
 KEY, OTHER = jax.random.key(0), jax.random.key(1)
@@ -269,6 +270,24 @@ class Broken(gymnasium.Env):
             case "four":
                 result = result[:4]
         return tuple(result)
+
+
+def test_a_registered_environment_need_not_take_a_render_mode(monkeypatch: Any) -> None:
+    name = "tests/Broken-v0"
+    monkeypatch.setitem(gymnasium.registry, name, EnvSpec(name, Broken, max_episode_steps=5))
+    assert gymnasium_task(GymnasiumSettings(name), 1).spec.episode_length == 5
+    with pytest.raises(UserError, match=rf"{name} to take a render_mode;.*or use --map"):
+        Registered(name, "rgb_array")()
+
+
+def test_an_environment_that_cannot_be_made_is_reported_in_its_own_words() -> None:
+    with pytest.raises(EnvironmentFailedError, match=r"(?s)construction;.*in __init__.*wheels off"):
+        from_factory(Unmakeable, LIMITED, 2)
+
+
+class Unmakeable(gymnasium.Env):
+    def __init__(self) -> None:
+        raise OSError("wheels off")
 
 
 WORDS = {

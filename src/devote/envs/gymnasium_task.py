@@ -1,6 +1,7 @@
 """Any Gymnasium task as a `HostEnv`: an id, an environment, a factory or a vector environment."""
 
 import multiprocessing
+import traceback
 import warnings
 from collections.abc import Callable
 from typing import TypeAlias
@@ -9,7 +10,7 @@ from weakref import WeakValueDictionary
 import gymnasium
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 
-from devote.core.errors import UserError
+from devote.core.errors import EnvironmentFailedError, UserError
 from devote.core.types import EnvSpec, HostEnv
 from devote.envs.coverage_bins import coverage_of
 from devote.envs.gymnasium_list import GymnasiumList, Task
@@ -122,13 +123,23 @@ def declared_limit(env: SpacesOwner) -> int | None:
 
 def _new(make: Factory) -> gymnasium.Env:
     """An environment that nobody else has: episodes of a shared one would be interleaved."""
-    env = require_made(make())
+    env = require_made(_made(make))
     inner = env.unwrapped
     if _MADE.get(id(inner)) is inner:
         got = f"the same {name_of(env)} again"
         raise UserError("a new environment from every call of the factory", got, FRESH)
     _MADE[id(inner)] = inner
     return env
+
+
+def _made(make: Factory) -> object:
+    try:
+        return make()
+    except UserError:
+        raise
+    except Exception as error:
+        words = traceback.format_exc()
+        raise EnvironmentFailedError.of("an environment", "construction", None, words) from error
 
 
 def require_env(source: object) -> Source:

@@ -31,13 +31,15 @@ class Registered:
 
     def __call__(self) -> gymnasium.Env:
         """A fresh environment; checking it and limiting its time is left to us."""
+        # an environment that draws nothing need not take a render_mode
+        drawn = {} if self.render_mode is None else {"render_mode": self.render_mode}
         try:
-            return gymnasium.make(
-                self.id,
-                max_episode_steps=-1,
-                disable_env_checker=True,
-                render_mode=self.render_mode,
-            )
+            return gymnasium.make(self.id, max_episode_steps=-1, disable_env_checker=True, **drawn)
+        except TypeError as error:
+            if not drawn or "render_mode" not in str(error):
+                raise
+            fix = "let __init__ take it, or use --map"
+            raise UserError(f"{self.id} to take a render_mode", error, fix) from error
         except gymnasium.error.DependencyNotInstalled as error:
             raise UserError(f"the packages that {self.id} needs", error, "install them") from error
 

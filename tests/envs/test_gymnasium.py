@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+import threading
 import time
 import warnings
 from functools import partial
@@ -17,6 +18,7 @@ from diary import Diary, DiaryVector
 from gymnasium import spaces
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
+from gymnasium.wrappers.vector import RecordEpisodeStatistics
 
 from devote.core import Box, Choice, Index
 from devote.core.errors import EnvironmentFailedError, UserError
@@ -386,6 +388,7 @@ def test_nonsense_from_a_vector_environment_is_named(fault: str) -> None:
         ({"reward": np.zeros(3)}, "2 rewards; got float64 of shape .3,."),
         ({"ends": np.zeros(2)}, "2 booleans terminated; got float64"),
         ({"obs": np.zeros((3, 2))}, "numbers of shape .2,."),
+        ({"info": [{}, {}]}, "info to be a dict; got list; .*DictInfoToList"),
     ],
 )
 def test_a_batch_of_another_size_is_told_with_its_step(said: Any, words: str) -> None:
@@ -416,6 +419,21 @@ def test_workers_that_fail_die_or_hang_are_named(kind: str, words: str) -> None:
             play(task)
     finally:
         task.close()
+
+
+def test_wrappers_do_not_hide_a_worker_that_died() -> None:
+    workers = [partial(Broken, kind) for kind in ("fine", "kill")]
+    inner = AsyncVectorEnv(workers, context="spawn")
+    task = from_vector(RecordEpisodeStatistics(inner), GymnasiumSettings())
+    try:
+        with pytest.raises(EnvironmentFailedError, match=r"environment 1 .*exit code -9"):
+            play(task)
+        closing = threading.Thread(target=task.close, daemon=True)
+        closing.start()
+        closing.join(20)
+        assert inner.closed
+    finally:
+        end_workers(inner)
 
 
 def test_only_workers_that_owe_an_answer_are_called_silent() -> None:

@@ -48,6 +48,7 @@ class GymnasiumVector:
             "step", taken, lambda: self._step(taken)
         )
         seen = self._read(obs, taken)
+        self._require_info(info, taken)
         terminated, truncated = (
             self._flags(name, flags, taken) & ~self.over
             for name, flags in (("terminated", terminated), ("truncated", truncated))
@@ -165,6 +166,13 @@ class GymnasiumVector:
             raise self._failure(error, action)
         return array.copy()
 
+    def _require_info(self, info: Any, action: np.ndarray) -> None:
+        """Refuse infos that are no dict: the successors of ended episodes may be in it."""
+        if not isinstance(info, dict):
+            fix = "return one dict for all environments, and leave away DictInfoToList"
+            error = UserError("info to be a dict", type(info).__name__, fix)
+            raise self._failure(error, action)
+
     def _told(self, names: tuple[str, ...], info: dict, done: np.ndarray) -> np.ndarray:
         """What infos say; of an episode that was reset in the step, its last info."""
         now = _said(names, info, self.num_envs)
@@ -195,8 +203,9 @@ class GymnasiumVector:
 
     def close(self) -> None:
         """Close the vector environment; after a failure its worker processes are ended."""
-        if self.failed and isinstance(self.envs, AsyncVectorEnv):
-            end_workers(self.envs)
+        inner = self.envs.unwrapped  # wrappers would ask workers that answer no more
+        if self.failed and isinstance(inner, AsyncVectorEnv):
+            end_workers(inner)
         else:
             self.envs.close()
 

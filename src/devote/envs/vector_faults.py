@@ -30,14 +30,15 @@ def raiser(envs: VectorEnv, error: BaseException) -> int | None:
 
 def culprits(envs: VectorEnv) -> str:
     """The environments whose worker has died or given up, as far as the parent can tell."""
-    if not isinstance(envs, AsyncVectorEnv):
+    inner = envs.unwrapped
+    if not isinstance(inner, AsyncVectorEnv):
         return str(envs)
-    for process in envs.processes:
+    for process in inner.processes:
         process.join(timeout=0.2)  # one that is dying may not be dead yet
     dead = [
         f"environment {index} (its process ended with exit code {process.exitcode})"
-        for index, process in enumerate(envs.processes)
-        if envs.parent_pipes[index] is None or not process.is_alive()
+        for index, process in enumerate(inner.processes)
+        if inner.parent_pipes[index] is None or not process.is_alive()
     ]
     return ", ".join(dead) or f"a worker of {envs}"
 
@@ -46,7 +47,7 @@ def silent(envs: VectorEnv) -> str:
     """The environments that have not answered yet."""
     late = [
         f"environment {index}"
-        for index, pipe in enumerate(getattr(envs, "parent_pipes", ()))
+        for index, pipe in enumerate(getattr(envs.unwrapped, "parent_pipes", ()))
         if pipe is not None and not pipe.poll()
     ]
     return ", ".join(late) or f"a worker of {envs}"

@@ -4,6 +4,7 @@ import json
 import runpy
 import subprocess
 import sys
+import warnings
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -103,6 +104,15 @@ def test_one_environment_object_trains_is_evaluated_and_goes_on() -> None:
     before = agent.steps
     agent.learn(80, progress_bar=False)
     assert agent.steps >= before + 80
+
+
+def test_steps_that_only_fill_the_replay_are_told() -> None:
+    agent = Sac(Corridor(), **SHORT)
+    with pytest.warns(UserWarning, match="nothing is learned yet: the first .* lower learning_st"):
+        agent.learn(1, progress_bar=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        agent.learn(80, progress_bar=False)
 
 
 def test_closing_is_for_once_and_for_all(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """The Python face: `Devote(env).learn(steps).predict(obs)`."""
 
+import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import asdict, replace
@@ -124,6 +125,12 @@ class Model:
             self._asked = training.step
         if stop.requested:
             raise KeyboardInterrupt(stop.signal_name)
+        if int(training.state.clock.updates) == 0:
+            message = (
+                f"nothing is learned yet: the first {training.step:,} steps only fill the replay; "
+                "learn for more, or lower learning_starts"
+            )
+            warnings.warn(message, stacklevel=2)
         return self
 
     def _begun(self, reporter: Reporter) -> Training:

@@ -130,3 +130,13 @@ def test_one_hot_actions_become_the_integers_of_the_space() -> None:
 def test_actions_that_we_cannot_take_are_refused(space: spaces.Space, message: str) -> None:
     with pytest.raises(UserError, match=message):
         _ = Actions(space).spec
+
+
+def test_one_observation_and_a_batch_are_told_apart() -> None:
+    layout = Observations(spaces.Box(-1, 1, (2,)))
+    assert (layout.batch_of(np.zeros(2)), layout.batch_of(np.zeros((0, 2)))) == (None, 0)
+    assert layout.flatten(np.zeros((0, 2)), 0).shape == (0, 2)
+    with pytest.raises(UserError, match=r"obs of shape \(2,\); got shape \(3,\)"):
+        layout.batch_of(np.zeros(3))
+    with pytest.raises(UserError, match=r"obs of shape \(2,\); got tuple"):
+        layout.batch_of((np.zeros(2), {}))  # what reset returns

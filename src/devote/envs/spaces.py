@@ -1,5 +1,6 @@
 """Gymnasium's spaces in our terms: what an observation and an action become, and back."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -61,13 +62,16 @@ class Observations:
     def batch_of(self, obs: Any) -> int | None:
         """How many observations these are; None for a single one without a batch axis."""
         path, leaf = self.leaves[0]
-        shape, own = _array(_at(obs, path)).shape, leaf.shape or ()
+        array, own = _array(_at(obs, path)), leaf.shape or ()
+        shape = array.shape
         if shape == own:
             return None
         if shape[1:] == own and len(shape) == len(own) + 1:
             return shape[0]
         fix = "give one observation of that shape, or a batch of them along a first axis"
-        raise UserError(f"{name_of(path)} of shape {own}", f"shape {shape}", fix)
+        numbers = array.dtype.kind in "biuf"
+        got = f"shape {shape}" if numbers else type(_at(obs, path)).__name__
+        raise UserError(f"{name_of(path)} of shape {own}", got, fix)
 
     def flatten_one(self, obs: Any) -> np.ndarray:
         """One observation, without a batch axis."""
@@ -196,7 +200,7 @@ def _flat(leaf: Leaf, array: np.ndarray) -> np.ndarray:
         _require_named(digits, sizes, leaf)
         hots = [np.eye(int(n), dtype=np.float32)[d] for n, d in zip(sizes, digits.T, strict=True)]
         return np.concatenate(hots, axis=1)
-    return array.reshape(rows, -1)
+    return array.reshape(rows, math.prod(array.shape[1:]))
 
 
 def _indices(space: spaces.Discrete, array: np.ndarray) -> np.ndarray:

@@ -1,5 +1,8 @@
 """Environments on the command line."""
 
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,15 @@ MINE = f"""{QUIET}
 class Loud(Quiet):
     def step(self, action):
         return super().step(action)[:4]
+"""
+
+
+CRASHES = f"""{QUIET}
+import signal
+
+class Crash(Quiet):
+    def step(self, action):
+        signal.raise_signal(signal.SIGSEGV)
 """
 
 
@@ -55,6 +67,15 @@ def test_a_module_that_fails_is_reported_in_its_own_words(here: Path, text: str)
     (here / "fails_so.py").write_text(text)
     with pytest.raises(UserError, match=r"to import fails_so; got \w+Error.*(?s:.)*fails_so\.py"):
         dispatch(["check-env", "fails_so:MyEnv"])
+
+
+def test_a_crash_in_native_code_shows_where(here: Path) -> None:
+    (here / "crashes.py").write_text(CRASHES)
+    words = [sys.executable, "-m", "devote", "check-env", "crashes:Crash"]
+    ended = subprocess.run(words, capture_output=True, text=True, timeout=120)
+    assert ended.returncode == -signal.SIGSEGV
+    assert "crashes.py" in ended.stderr
+    assert "in step" in ended.stderr
 
 
 def test_train_takes_a_gymnasium_id_or_an_environment_of_ones_own(here: Path) -> None:

@@ -1,5 +1,6 @@
 """The command line: `devote train ENV`."""
 
+import faulthandler
 import os
 import re
 import sys
@@ -44,6 +45,8 @@ for a class or a function without arguments in a module that Python finds from h
 
 def main() -> None:
     """Entry point; what a user can put right, or has done, is one message and no traceback."""
+    if sys.__stderr__ is not None:  # where an environment crashes in native code, it shows
+        faulthandler.enable(sys.__stderr__)
     try:
         sys.exit(dispatch(sys.argv[1:]))
     except (UserError, EnvironmentFailedError) as error:

@@ -18,6 +18,7 @@ from devote.envs.gymnasium_settings import GymnasiumSettings
 from devote.envs.gymnasium_task import from_factory, from_vector, gymnasium_task
 from devote.envs.mujoco.ant_maze import AntMazeSettings
 from devote.envs.mujoco.cartpole import CartpoleSettings
+from devote.envs.mujoco.cheetah import CheetahSettings
 from devote.envs.mujoco.gym import IDS, MujocoGymEnv, MujocoVectorEnv, register_envs
 from devote.envs.mujoco.rendering import backend, frames
 
@@ -57,6 +58,27 @@ def test_one_world_goes_on_like_a_vector_of_one() -> None:
     assert truncated
     assert info["_final_obs"].tolist() == [True]
     assert abs(batch_obs[0, 1] + 1) < 0.01  # hanging: the start of the next episode
+
+
+@pytest.mark.parametrize(
+    ("action", "words"),
+    [
+        (np.float32([0.5]), "numbers of shape .* as action; got float32 of shape"),
+        (0.5, "numbers of shape .* as action"),
+        (["a"] * 6, "numbers of shape"),
+        (np.full(6, np.nan), "a finite action"),
+    ],
+)
+def test_actions_that_do_not_fit_are_refused(action: Any, words: str) -> None:
+    one, many = MujocoGymEnv(CheetahSettings()), MujocoVectorEnv(CheetahSettings(), num_envs=2)
+    one.reset(seed=0)
+    many.reset(seed=0)
+    with pytest.raises(UserError, match=words):
+        one.step(action)
+    with pytest.raises(UserError, match=words):
+        many.step(np.stack([action, action]))
+    with pytest.raises(UserError, match="numbers of shape"):
+        many.step(np.zeros((1, 6)))
 
 
 def test_terms_and_success_are_in_the_info() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from gymnasium.spaces import Box
+from gymnasium.spaces import Box, Space
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
@@ -62,7 +62,7 @@ class MujocoGymEnv(gymnasium.Env):
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         """One decision; after an end, `reset` is the caller's."""
-        step = self._worlds.step(np.asarray(action)[None], None)
+        step = self._worlds.step(_fitting(action, self.action_space)[None], None)
         info: dict[str, Any] = {}
         if self._worlds.spec.says_success:
             info["is_success"] = bool(step.success[0])
@@ -129,7 +129,8 @@ class MujocoVectorEnv(VectorEnv):
         self, actions: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         """One decision in every world; `final_obs` holds the successors that a start replaced."""
-        step = self._worlds.step(actions, _chance(self.np_random))
+        taken = _fitting(actions, self.action_space)
+        step = self._worlds.step(taken, _chance(self.np_random))
         info = self._info(step)
         ended = step.terminated | step.truncated
         if ended.any():
@@ -205,6 +206,17 @@ def _spaces(worlds: MujocoEnv) -> tuple[Box, Box]:
         Box(-np.inf, np.inf, (size,), np.float32),
         Box(-1.0, 1.0, (worlds.spec.action.size,), np.float32),
     )
+
+
+def _fitting(action: Any, space: Space) -> np.ndarray:
+    """An action as the space has it, or why it is none; NumPy would spread one number over all."""
+    array = np.asarray(action)
+    if array.shape != space.shape or array.dtype.kind not in "biuf":
+        got = f"{array.dtype} of shape {array.shape}"
+        raise UserError(f"numbers of shape {space.shape} as action", got, "see action_space")
+    if not np.isfinite(array).all():
+        raise UserError("a finite action", array.tolist(), "look at what chose it")
+    return array
 
 
 def _chance(rng: np.random.Generator) -> np.ndarray:

@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -94,3 +95,19 @@ def test_misspelt_ids_get_a_suggestion() -> None:
         parse_train(["CliffWlking-v1"])
     with pytest.raises(UserError, match="did you mean spiral"):
         parse_train(["spirl"])
+
+
+def test_a_run_without_maps_says_how_to_have_them(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    ended = SimpleNamespace(stopped_by=None)
+    monkeypatch.setattr("devote.loops.train.train", lambda plan: ended)
+    monkeypatch.setattr("devote.report.draw_run", lambda result, directory, title: [])
+    monkeypatch.setattr("devote.cli.use_compilation_cache", lambda: None)
+    assert dispatch(["train", "MountainCarContinuous-v0", "--preset", "smoke"]) == 0
+    assert "no maps: " in capsys.readouterr().out
+    monkeypatch.setattr("devote.report.draw_run", lambda result, directory, title: ["map.png"])
+    assert dispatch(["train", "MountainCarContinuous-v0", "--preset", "smoke"]) == 0
+    text = capsys.readouterr().out
+    assert "wrote map.png" in text
+    assert "no maps" not in text

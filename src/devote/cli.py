@@ -99,8 +99,11 @@ def train_command(words: list[str]) -> int:
             f"{directory}; the same command continues"
         )
         return EXIT_STOPPED[result.stopped_by]
-    for path in draw_run(result, directory, title=f"{run.env_name} {run.agent_name} {run.preset}"):
+    written = draw_run(result, directory, f"{run.env_name} {run.agent_name} {run.preset}")
+    for path in written:
         print(f"wrote {path}")
+    if not written:
+        print("no maps: coverage is counted over entries of observations, see --coverage-entries")
     return 0
 
 

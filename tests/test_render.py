@@ -64,6 +64,7 @@ def depths(path: Path, size: int) -> list[int]:
 def test_a_film_follows_the_agent_down_the_sea(sea: Path, explore: bool) -> None:
     path = render(Render(sea, explore=explore, seed=1))
     assert path == sea / "figures" / ("explore_0.gif" if explore else "exploit_0.gif")
+    assert render(Render(sea, explore=explore, seed=1, map=True)) != path
     seen = depths(path, 8)
     assert seen[:8] == list(range(8))
 

@@ -65,7 +65,7 @@ class Camera(NamedTuple):
 
 def render(asked: Render) -> Path:
     """Play the episode and write the film."""
-    actor = "explore" if asked.explore else "exploit"
+    actor = ("explore" if asked.explore else "exploit") + ("_map" if asked.map else "")
     path = asked.out or asked.run / "figures" / f"{actor}_{asked.episode}.gif"
     require_film(path)
     _require_numbers(asked)

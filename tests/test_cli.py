@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from devote import cli
-from devote.cli import describe, dispatch, parse_train
+from devote.cli import dispatch
 from devote.core.errors import DivergedError, UserError
 from devote.presets import PRESETS
 from devote.registry import AGENTS, ENVS, TASKS
 from devote.run import check, flat
+from devote.words import describe, parse_train
 
 
 def test_any_setting_is_a_flag_and_the_difference_is_printed() -> None:

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from corridor import QUIET
-from devote.cli import HELP, default_name, dispatch, parse_train
+from devote.cli import HELP, dispatch
 from devote.core.errors import UserError
+from devote.words import default_name, parse_train
 
 MINE = f"""{QUIET}
 class Loud(Quiet):

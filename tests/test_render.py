@@ -12,12 +12,13 @@ from gymnasium.envs.registration import EnvSpec
 from PIL import Image
 
 from corridor import QUIET, Corridor
-from devote.cli import dispatch, parse_train
+from devote.cli import dispatch
 from devote.core.errors import UserError
 from devote.figures.film import HERE
 from devote.loops.train import train
 from devote.presets import smoke
 from devote.render import Render, one_env, render
+from devote.words import parse_train
 
 DRAWN = f"""{QUIET}
 import importlib

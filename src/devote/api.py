@@ -13,8 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from devote import model_file
-from devote.cli import use_compilation_cache
 from devote.core import Agent, Env, HostEnv
+from devote.core.cache import use_compilation_cache
 from devote.core.errors import UserError
 from devote.envs.gymnasium_list import require_finite
 from devote.envs.spaces import Actions, Observations

@@ -25,6 +25,7 @@ from devote.experiments.table import ALL, as_markdown, rows_of
 from devote.experiments.training import TrainingCell, changes_of, command
 from devote.loops.metrics_log import MetricsLog
 from devote.presets import PRESETS
+from devote.words import parse_train
 
 WORDS = ["--envs", "deep_sea,size=6", "spiral", "--preset", "smoke", "--seeds", "3"]
 ASKED = Compare(envs=("deep_sea,size=6", "spiral"), preset="smoke", seeds=3)
@@ -80,7 +81,7 @@ def test_a_run_s_own_command_gives_the_same_run() -> None:
     run = next(iter(study_of(replace(ASKED, set=("scale_inputs=true",))).runs().values())).run
     words = command(run).split()
     assert words[:2] == ["devote", "train"]
-    assert cli.parse_train(words[2:])[0] == run
+    assert parse_train(words[2:])[0] == run
     assert changes_of(run) == {"size": 6, "scale_inputs": True}
 
 
@@ -141,7 +142,7 @@ def test_several_numbers_are_joined_by_a_plus() -> None:
     task = "CartPole-v1,coverage_entries=0+2"
     cell = next(iter(study_of(replace(ASKED, envs=(task,))).runs().values()))
     assert (cell.run.env.id, cell.run.env.coverage_entries) == ("CartPole-v1", (0, 2))
-    assert cli.parse_train(command(cell.run).split()[2:])[0] == cell.run
+    assert parse_train(command(cell.run).split()[2:])[0] == cell.run
 
 
 @pytest.mark.parametrize(
@@ -355,7 +356,7 @@ def test_only_as_many_steps_as_asked_for_are_shown(tmp_path: Path) -> None:
 
 
 def test_a_real_run_is_a_cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cli, "use_compilation_cache", lambda: None)
+    monkeypatch.setattr("devote.core.cache.use_compilation_cache", lambda: None)
     run = replace(PRESETS["smoke"]("deep_sea", "sac"), steps=800)
     cell = TrainingCell(run, tmp_path)
     assert cell.make()

@@ -8,7 +8,6 @@ from typing import Annotated
 
 import tyro
 
-from devote.cli import task_of
 from devote.core.errors import UserError
 from devote.experiments.changes import parse_change, require_known
 from devote.experiments.study import Method, Scale, Study, Task
@@ -16,6 +15,7 @@ from devote.identity import digest
 from devote.presets import PRESETS
 from devote.registry import AGENTS, TASKS
 from devote.run import check
+from devote.words import task_of
 
 UNTOLD = ("envs", "preset", "out", "runs", "cores")
 """What a folder's name says already, or does not depend on."""

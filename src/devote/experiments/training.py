@@ -77,9 +77,10 @@ class TrainingCell:
 
     def make(self) -> bool:
         """Train from the newest checkpoint on, then draw the maps."""
-        from devote.cli import task_of, use_compilation_cache
+        from devote.core.cache import use_compilation_cache
         from devote.loops.train import train
         from devote.report import draw_run
+        from devote.words import task_of
 
         if isinstance(self.run.env, GymnasiumSettings):
             task_of(self.run.env.id, [])  # a process of its own has to import module:name anew

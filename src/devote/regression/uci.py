@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from devote.core.cache import cache_folder
 from devote.core.errors import UserError, not_among
 
 VARIABLE = "DEVOTE_DATA"
@@ -139,8 +140,7 @@ def as_csv(values: np.ndarray) -> str:
 
 def _places(name: str, directory: Path | str | None) -> list[Path]:
     """Files to look for, best first; the last is in the cache; an empty variable is unset."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "devote" / "uci"
-    folders = (directory, os.environ.get(VARIABLE), cache)
+    folders = (directory, os.environ.get(VARIABLE), cache_folder("uci"))
     return [Path(folder).expanduser() / f"{name}.csv" for folder in folders if folder]
 
 

@@ -13,7 +13,7 @@ SETTINGS = {
 # read when JAX first compiles
 QUICK = (
     "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
-    " --xla_llvm_disable_expensive_passes=true"
+    " --xla_llvm_disable_expensive_passes=true --xla_backend_optimization_level=1"
 )
 os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {QUICK}".strip()
 

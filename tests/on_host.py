@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from devote.core import Env, EnvSpec, HostStep
 from devote.core.trees import where
+from devote.core.types import Env, EnvSpec, HostStep
 from devote.loops.keys import env_keys
 
 Bins = Callable[[np.ndarray], np.ndarray]

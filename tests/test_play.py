@@ -3,7 +3,7 @@
 import jax
 import numpy as np
 
-from devote.core import Box, EnvSpec, Outcome, Vector
+from devote.core.types import Box, EnvSpec, Outcome, Vector
 from devote.play import evaluate
 from on_host import OnHost
 

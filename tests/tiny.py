@@ -14,8 +14,8 @@ from devote.agents.devote import Devote, DevoteSettings
 from devote.agents.model_uncertainty import UncertaintySettings
 from devote.agents.sac import Sac, SacSettings
 from devote.agents.world_model import WorldModelSettings
-from devote.core import Box, Choice, EnvSpec, Index, Transition, Vector
 from devote.core.learning import Learner
+from devote.core.types import Box, Choice, EnvSpec, Index, Transition, Vector
 from devote.registry import AGENTS
 
 SAC = SacSettings(
@@ -108,7 +108,7 @@ def shaken(seed: int, state: Any, by: float = 0.3) -> Any:
 
 @contextmanager
 def optimised() -> Iterator[None]:
-    """Compile with all optimisations, for programs that run longer than they compile."""
+    """Compile with some optimisations, for programs that run longer than they compile."""
     jax.config.update("jax_disable_most_optimizations", False)
     try:
         yield

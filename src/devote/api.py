@@ -13,9 +13,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from devote import model_file
-from devote.core import Agent, Env, HostEnv
 from devote.core.cache import use_compilation_cache
 from devote.core.errors import UserError
+from devote.core.types import Agent, Env, HostEnv
 from devote.envs.gymnasium_list import require_finite
 from devote.envs.spaces import Actions, Observations
 from devote.given import Given, given, spaces_seen

@@ -9,8 +9,8 @@ from gymnasium import Env as GymnasiumEnv
 from gymnasium import spaces
 from gymnasium.vector import VectorEnv
 
-from devote.core import Agent, Env, HostEnv
 from devote.core.errors import UserError
+from devote.core.types import Agent, Env, HostEnv
 from devote.envs.gymnasium_list import GymnasiumList
 from devote.envs.gymnasium_settings import GymnasiumSettings
 from devote.envs.gymnasium_task import (

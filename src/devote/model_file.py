@@ -11,8 +11,8 @@ from typing import Any, cast
 
 from gymnasium import spaces
 
-from devote.core import Env, EnvSpec, HostEnv, Vector
 from devote.core.errors import UserError
+from devote.core.types import Env, EnvSpec, HostEnv, Vector
 from devote.envs import space_table
 from devote.envs.gymnasium_settings import GymnasiumSettings
 from devote.envs.naming import factory_of

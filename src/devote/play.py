@@ -8,8 +8,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from devote.core import Agent, Env, HostEnv, HostStep
 from devote.core.errors import UserError
+from devote.core.types import Agent, Env, HostEnv, HostStep
 from devote.loops.evaluate import evaluate as evaluate_in_jax
 
 Exploit = Callable[[Any, np.ndarray], Any]

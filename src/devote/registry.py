@@ -13,7 +13,7 @@ from devote.agents.rnd_classic import RndClassic, RndClassicSettings, rnd_classi
 from devote.agents.sac import Sac, SacSettings
 from devote.agents.sombrl import Sombrl, SombrlSettings, sombrl
 from devote.agents.thompson import Thompson, ThompsonSettings, thompson
-from devote.core import Agent, Env, EnvSpec, HostEnv
+from devote.core.types import Agent, Env, EnvSpec, HostEnv
 from devote.envs import DeepSea, DeepSeaSettings, PointMaze, PointMazeSettings
 from devote.envs.brax_style import BraxSettings, PlaygroundSettings, brax, playground
 from devote.envs.gymnasium_settings import GymnasiumSettings

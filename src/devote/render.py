@@ -15,8 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 import tyro
 
-from devote.core import Agent, Env, Grid, HostEnv
 from devote.core.errors import UserError
+from devote.core.types import Agent, Env, Grid, HostEnv
 from devote.envs.brax_style import BraxSettings, PlaygroundSettings, StatefulTask
 from devote.envs.gymnasium_list import GymnasiumList
 from devote.envs.gymnasium_settings import GymnasiumSettings

@@ -6,8 +6,8 @@ from typing import Any, get_type_hints
 
 import jax
 
-from devote.core import Agent
 from devote.core.errors import UserError
+from devote.core.types import Agent
 from devote.loops import checkpoint
 from devote.loops.program import seed_keys
 from devote.loops.run_dir import SETTINGS, read_settings

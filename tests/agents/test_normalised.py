@@ -9,7 +9,7 @@ import numpy as np
 from devote.agents.devote import Devote
 from devote.agents.normalised import Normalised, NormalisedState, normalised
 from devote.agents.sac import Sac
-from devote.core import Box, EnvSpec, Vector
+from devote.core.types import Box, EnvSpec, Vector
 from devote.epistemic.moments import moments
 from tiny import DEVOTE, SAC, SPECS, changed_leaves, fresh, some_batch
 

@@ -10,10 +10,10 @@ import pytest
 
 from devote.agents.sombrl import Sombrl, SombrlSettings, weight_loss
 from devote.agents.world_model import in_time, world_model_loss
-from devote.core import Vector
 from devote.core.errors import UserError
 from devote.core.learning import Optimiser
 from devote.core.trees import interpolate
+from devote.core.types import Vector
 from devote.epistemic.disagreement import (
     Guess,
     Guesser,

@@ -15,8 +15,8 @@ from devote.agents.world_model import (
     in_time,
     world_model_loss,
 )
-from devote.core import Transition
 from devote.core.learning import Optimiser
+from devote.core.types import Transition
 from devote.nets.encoder import Encoder
 from devote.nets.recurrent import Latent, Path
 from tiny import SPECS, changed_leaves, named_leaves, some_batch

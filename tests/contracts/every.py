@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from devote.core import Env
+from devote.core.types import Env
 from devote.envs.brax_style import brax, playground
 from devote.loops.fused import FusedLoop, RunState
 from devote.presets import smoke

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from every import PAIRS, SEEDS, chunk, loop, played, seed
 
-from devote.core import Choice
+from devote.core.types import Choice
 from devote.loops import checkpoint
 from tiny import changed_leaves, named_leaves
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from every import env
 
-from devote.core import Choice, Index
+from devote.core.types import Choice, Index
 from devote.registry import ENVS
 
 pytestmark = pytest.mark.parametrize("name", ENVS)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from every import SEEDS, loop
 
-from devote.core import Choice, Index
+from devote.core.types import Choice, Index
 from devote.loops.fused import FusedLoop
 from devote.loops.host_program import HostProgram
 from devote.loops.program import FusedProgram

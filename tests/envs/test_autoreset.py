@@ -11,8 +11,8 @@ import pytest
 from diary import ENDS, Diary, DiaryVector
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
-from devote.core import HostEnv
 from devote.core.errors import UserError
+from devote.core.types import HostEnv
 from devote.envs.gymnasium_list import GymnasiumList
 from devote.envs.gymnasium_settings import GymnasiumSettings
 from devote.envs.gymnasium_task import from_factory, from_vector

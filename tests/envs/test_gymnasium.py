@@ -20,8 +20,8 @@ from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 from gymnasium.wrappers.vector import RecordEpisodeStatistics
 
-from devote.core import Box, Choice, Index
 from devote.core.errors import EnvironmentFailedError, UserError
+from devote.core.types import Box, Choice, Index
 from devote.envs.gymnasium_settings import GymnasiumSettings
 from devote.envs.gymnasium_task import (
     from_env,

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from devote.core import Box, Choice, Index
 from devote.core.errors import UserError
+from devote.core.types import Box, Choice, Index
 from devote.envs.spaces import Actions, Observations
 
 NESTED = spaces.Dict(

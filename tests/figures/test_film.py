@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from devote.core import Grid
 from devote.core.errors import UserError
+from devote.core.types import Grid
 from devote.figures.film import FREE, HERE, SEEN, WALL, grid_frames, require_film, save_film
 
 # two rows of three bins, the middle of the upper row a wall

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from devote.core import Grid
+from devote.core.types import Grid
 from devote.envs.coverage_bins import CoverageBins, EveryIndex
 from devote.envs.mujoco.bins import BoxBins
 from devote.figures.maps import planes

@@ -12,7 +12,7 @@ sys.path.append(str(Path(__file__).parents[1]))  # where `on_host` is
 
 from hosts import Telling, counters, program
 
-from devote.core import HostStep
+from devote.core.types import HostStep
 from devote.loops.train import Plan, train
 from on_host import OnHost
 

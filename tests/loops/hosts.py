@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scripted import Counter, Scripted
 
-from devote.core import Agent, EnvSpec, HostEnv, HostStep
+from devote.core.types import Agent, EnvSpec, HostEnv, HostStep
 from devote.loops.host_program import HostProgram
 from devote.loops.settings import LoopSettings
 from on_host import OnHost

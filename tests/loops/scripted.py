@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from devote.core import Box, EnvSpec, Grid, Outcome, Vector
+from devote.core.types import Box, EnvSpec, Grid, Outcome, Vector
 
 SUCCESS, LIMIT = 3, 5
 

@@ -14,8 +14,8 @@ from gymnasium import spaces
 from hosts import ENVS, Faulty, counters, hangs, program, raises, with_nan_reward
 from scripted import Counter
 
-from devote.core import HostStep
 from devote.core.errors import EnvironmentFailedError, UserError
+from devote.core.types import HostStep
 from devote.core.worker import Worker
 from devote.envs.gymnasium_settings import GymnasiumSettings
 from devote.envs.gymnasium_task import from_factory

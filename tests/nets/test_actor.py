@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from devote.core import Box, Choice, Vector
+from devote.core.types import Box, Choice, Vector
 from devote.nets.actor import UNIFORM_MIX, actor, target_entropy
 from devote.nets.encoder import Encoder
 from tiny import SPECS, shaken

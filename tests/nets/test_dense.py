@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from devote.core import Index, Vector
+from devote.core.types import Index, Vector
 from devote.nets.dense import Lookup, Mlp, RmsNorm, Weight, entry, fan_in_normal
 from devote.nets.encoder import Encoder
 

@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 
-from devote.core import Vector
+from devote.core.types import Vector
 from devote.nets.encoder import Encoder
 
 SPACE = Vector((0.0, -10.0), (40.0, 10.0))

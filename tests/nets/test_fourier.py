@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from devote.core import Index, Vector
+from devote.core.types import Index, Vector
 from devote.nets.encoder import Encoder
 from devote.nets.fourier import fourier
 

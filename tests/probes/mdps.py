@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from devote.core import Agent, Box, Choice, EnvSpec, Index, Transition, Vector
+from devote.core.types import Agent, Box, Choice, EnvSpec, Index, Transition, Vector
 from tiny import SAC, optimised
 
 DISCOUNT = 0.8
@@ -136,7 +136,7 @@ def train(
 
     keys = jax.random.split(jax.random.key(0), updates)
     # a long training repays the compiler's work
-    with optimised() if updates > 1_000 else nullcontext():
+    with optimised() if updates >= 500 else nullcontext():
         return jax.jit(lambda s, k: jax.lax.scan(update, s, k)[0])(state, keys)
 
 

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from devote.core import Vector
+from devote.core.types import Vector
 from devote.nets.dense import Entry, Weight
 from devote.nets.encoder import Encoder
 from devote.nets.fourier import Fourier

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from devote.core import Transition
 from devote.core.errors import UserError
+from devote.core.types import Transition
 from devote.envs import DeepSea, DeepSeaSettings, PointMaze, spiral
 from devote.replay import Replay
 from tiny import SPECS, some_batch

@@ -9,9 +9,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from devote.agents.sac import Policy, Sac, SacSettings, SacState
-from devote.core import EnvSpec, Metrics, Observation, Transition
 from devote.core.learning import Learner, Optimiser
 from devote.core.trees import interpolate
+from devote.core.types import EnvSpec, Metrics, Observation, Transition
 from devote.epistemic.bonus import Reading, bonus_of
 from devote.epistemic.novelty import bootstrap_mask, corrector_loss, novelty, residual
 from devote.epistemic.plasticity import dormant_fraction

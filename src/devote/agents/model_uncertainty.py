@@ -13,9 +13,9 @@ from devote.agents.world_model import (
     in_time,
     world_model_loss,
 )
-from devote.core import Metrics, Observation, Transition
 from devote.core.errors import UserError
 from devote.core.learning import Learner, Optimiser
+from devote.core.types import Metrics, Observation, Transition
 from devote.epistemic.disagreement import (
     Guess,
     Guesser,

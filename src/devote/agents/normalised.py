@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from devote.core import Agent, EnvSpec, Metrics, Observation, Transition, Vector
 from devote.core.trees import where
+from devote.core.types import Agent, EnvSpec, Metrics, Observation, Transition, Vector
 from devote.epistemic.moments import Moments, moments
 
 CONSTANT = 1e-4

@@ -16,9 +16,9 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from devote.agents.devote import DevoteSettings
 from devote.agents.sac import Policy, Sac, SacSettings, SacState, task_value_loss
-from devote.core import EnvSpec, Index, Metrics, Observation, Transition
 from devote.core.learning import Learner, Optimiser
 from devote.core.trees import interpolate
+from devote.core.types import EnvSpec, Index, Metrics, Observation, Transition
 from devote.epistemic.distillation import (
     distillation_error,
     distillation_loss,

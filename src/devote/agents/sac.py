@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from devote.core import EnvSpec, Metrics, Observation, Transition
 from devote.core.learning import Learner, Optimiser
 from devote.core.trees import interpolate
+from devote.core.types import EnvSpec, Metrics, Observation, Transition
 from devote.epistemic.plasticity import dormant_fraction
 from devote.nets.actor import Actor, Value, actor, target_entropy
 from devote.nets.critic import Critic, Head, Scalar, TwoHot

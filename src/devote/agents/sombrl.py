@@ -15,9 +15,9 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from devote.agents.devote import DevoteSettings
 from devote.agents.model_uncertainty import Beliefs, ModelUncertainty, UncertaintySettings
 from devote.agents.sac import Policy, Sac, SacSettings, SacState, task_value_loss
-from devote.core import EnvSpec, Metrics, Observation, Transition
 from devote.core.learning import Learner, Optimiser
 from devote.core.trees import interpolate
+from devote.core.types import EnvSpec, Metrics, Observation, Transition
 from devote.nets.actor import Actor
 from devote.nets.critic import Critic
 from devote.nets.rows import learn_by_rows

@@ -16,8 +16,8 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from devote.agents.devote import DevoteSettings
 from devote.agents.sac import Sac, SacSettings, SacState
-from devote.core import EnvSpec, Metrics, Observation, Transition
 from devote.core.trees import interpolate
+from devote.core.types import EnvSpec, Metrics, Observation, Transition
 from devote.epistemic.novelty import bootstrap_mask
 from devote.epistemic.plasticity import dormant_fraction
 from devote.nets.actor import Value

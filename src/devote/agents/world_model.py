@@ -13,8 +13,8 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from devote.core import Index, Metrics, Observation, Transition
 from devote.core.errors import UserError
+from devote.core.types import Index, Metrics, Observation, Transition
 from devote.nets.critic import TwoHot
 from devote.nets.dense import Entry, RmsNorm, entry
 from devote.nets.encoder import Encoder

@@ -17,9 +17,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, PRNGKeyArray
 
-from devote.core import Box, EnvSpec, Outcome, Vector
 from devote.core.errors import UserError, not_among
 from devote.core.trees import where
+from devote.core.types import Box, EnvSpec, Outcome, Vector
 from devote.envs.coverage_bins import Coverage, CoverageBins, coverage_of
 
 

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from devote.core import Metrics, Observation
+from devote.core.types import Metrics, Observation
 from devote.epistemic.moments import Moments, moments
 from devote.nets.dense import Mlp
 from devote.nets.encoder import Encoder

@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from devote.core import Index, Metrics, Observation, Vector
+from devote.core.types import Index, Metrics, Observation, Vector
 from devote.epistemic.moments import Moments, moments
 from devote.nets.dense import Mlp
 

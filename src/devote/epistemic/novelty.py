@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from devote.core import Metrics, Observation, Transition
+from devote.core.types import Metrics, Observation, Transition
 from devote.nets.ensemble import Ensemble
 
 

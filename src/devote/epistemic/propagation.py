@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from devote.core import Metrics, Observation, Transition
+from devote.core.types import Metrics, Observation, Transition
 from devote.epistemic.novelty import residual
 from devote.nets.ensemble import Ensemble
 

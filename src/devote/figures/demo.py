@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from devote.core import Grid
+from devote.core.types import Grid
 from devote.figures.maps import draw_map
 from devote.figures.run import draw_coverage
 from devote.figures.style import COLOURS, plt

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from devote.core import Grid
 from devote.core.errors import UserError
+from devote.core.types import Grid
 
 WALL, FREE, SEEN, HERE = (60, 60, 66), (245, 245, 245), (120, 170, 215), (200, 40, 40)
 LONG_SIDE = 480  # pixels

@@ -4,7 +4,7 @@ from itertools import combinations
 
 import numpy as np
 
-from devote.core import Grid
+from devote.core.types import Grid
 from devote.figures.style import Axes
 
 

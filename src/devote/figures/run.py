@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from devote.core import Grid
+from devote.core.types import Grid
 from devote.figures.maps import draw_maps, planes
 from devote.figures.style import Axes, plt
 

@@ -9,8 +9,8 @@ import jax
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
-from devote.core import EnvSpec, HostEnv, HostStep
 from devote.core.errors import EnvironmentFailedError, UserError
+from devote.core.types import EnvSpec, HostEnv, HostStep
 from devote.core.worker import Worker
 from devote.loops.host import Rows, blank_rows
 from devote.loops.host_compiled import Leaves

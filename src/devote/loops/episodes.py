@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from devote.core import EnvSpec, Metrics, Outcome
 from devote.core.trees import where
+from devote.core.types import EnvSpec, Metrics, Outcome
 
 
 class Episodes(NamedTuple):

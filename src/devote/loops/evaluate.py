@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import PRNGKeyArray
 
-from devote.core import Agent, Env, EnvSpec, Metrics
 from devote.core.trees import where
+from devote.core.types import Agent, Env, EnvSpec, Metrics
 from devote.loops.episodes import Episodes, ended, solved
 from devote.loops.keys import env_keys
 

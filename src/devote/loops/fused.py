@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, PRNGKeyArray
 
-from devote.core import Agent, Env, Metrics, Transition
 from devote.core.trees import where
+from devote.core.types import Agent, Env, Metrics, Transition
 from devote.loops.episodes import Episodes, Finished, episode_metrics, follow
 from devote.loops.evaluate import evaluate
 from devote.loops.keys import env_keys, run_keys

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from devote.core import Agent, EnvSpec, Index, Metrics, Outcome, Transition
+from devote.core.types import Agent, EnvSpec, Index, Metrics, Outcome, Transition
 from devote.loops.episodes import Episodes, Finished, episode_metrics, follow
 from devote.loops.fused import Clock
 from devote.loops.keys import run_keys

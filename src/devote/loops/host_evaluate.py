@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
-from devote.core import Agent, HostEnv, Metrics
 from devote.core.errors import UserError
+from devote.core.types import Agent, HostEnv, Metrics
 from devote.core.worker import Worker
 from devote.loops.collect import Seeds
 from devote.loops.episodes import Episodes

@@ -9,8 +9,8 @@ import jax
 import numpy as np
 from jaxtyping import Array
 
-from devote.core import Agent, HostEnv, Metrics
 from devote.core.errors import EnvironmentFailedError, UserError
+from devote.core.types import Agent, HostEnv, Metrics
 from devote.core.worker import Worker
 from devote.loops.collect import Acting, Collector, Seeds
 from devote.loops.fused import RunState

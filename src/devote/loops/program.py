@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from devote.core import EnvSpec, Metrics
+from devote.core.types import EnvSpec, Metrics
 from devote.loops.fused import FusedLoop, RunState
 from devote.loops.settings import LoopSettings
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from devote.core import EnvSpec, HostStep, Index
 from devote.core.errors import UserError
+from devote.core.types import EnvSpec, HostStep, Index
 
 FIX = "run `devote check-env` on it, and correct the environment"
 

@@ -11,8 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from devote.core import Metrics
 from devote.core.errors import DivergedError, EnvironmentFailedError, UserError
+from devote.core.types import Metrics
 from devote.loops.fused import RunState
 from devote.loops.memory import require_memory, tree_bytes
 from devote.loops.program import InterruptedChunkError, Program, Stage

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from devote.core import Grid
+from devote.core.types import Grid
 
 
 def coverage(visits: np.ndarray, grid: Grid) -> dict[str, float]:

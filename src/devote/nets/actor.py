@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from devote.core import Box, Choice, Observation
+from devote.core.types import Box, Choice, Observation
 from devote.nets.dense import Mlp
 from devote.nets.encoder import Encoder
 

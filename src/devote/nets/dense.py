@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from devote.core import Index, Observation
+from devote.core.types import Index, Observation
 from devote.nets.encoder import Encoder
 
 

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from devote.core import Index, Observation, Vector
+from devote.core.types import Index, Observation, Vector
 from devote.nets.cosine import cos
 from devote.nets.symlog import symlog
 

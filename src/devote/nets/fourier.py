@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from devote.core import Index, Observation
+from devote.core.types import Index, Observation
 from devote.nets.cosine import cos
 from devote.nets.dense import Entry, Lookup, Weight
 from devote.nets.encoder import Encoder

@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from devote.core import Observation
+from devote.core.types import Observation
 from devote.nets.dense import Mlp
 from devote.nets.encoder import Encoder
 

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int, PRNGKeyArray
 
-from devote.core import Index, Metrics, Transition, Vector
+from devote.core.types import Index, Metrics, Transition, Vector
 from devote.nets.dense import Lookup
 
 T = TypeVar("T")

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int, PRNGKeyArray
 
-from devote.core import Choice, EnvSpec, Index, Transition
 from devote.core.errors import UserError
+from devote.core.types import Choice, EnvSpec, Index, Transition
 
 
 @dataclass(frozen=True)

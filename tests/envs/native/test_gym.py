@@ -12,8 +12,8 @@ from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers.vector import RecordEpisodeStatistics
 
-from devote.core import HostEnv
 from devote.core.errors import UserError
+from devote.core.types import HostEnv
 from devote.envs.gymnasium_settings import GymnasiumSettings
 from devote.envs.gymnasium_task import from_factory, from_vector, gymnasium_task
 from devote.envs.mujoco.ant_maze import AntMazeSettings

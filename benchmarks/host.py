@@ -18,7 +18,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from devote.core import Box, EnvSpec, HostEnv, HostStep, Vector
+from devote.core.types import Box, EnvSpec, HostEnv, HostStep, Vector
 from devote.loops.host import blank_rows
 from devote.loops.host_program import HostProgram, held_of
 from devote.presets import desk

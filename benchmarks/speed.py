@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from devote.agents.devote import Devote, DevoteSettings
-from devote.core import Box, EnvSpec, Index, Transition, Vector
+from devote.core.types import Box, EnvSpec, Index, Transition, Vector
 from devote.envs import DeepSea, DeepSeaSettings, PointMaze, spiral
 from devote.loops.fused import FusedLoop
 from devote.nets.cosine import cos

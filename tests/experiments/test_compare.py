@@ -57,16 +57,14 @@ def study(tmp_path: Path) -> Study:
 
 
 def test_every_method_has_the_same_task_schedule_and_budget() -> None:
-    asked = replace(
-        ASKED, agents=("devote", "sac"), steps=500, set=("devote.optimism=2", "polyak=0.3")
-    )
+    asked = replace(ASKED, agents=("devote,optimism=2", "sac"), steps=500, set=("polyak=0.3",))
     runs = study_of(asked).runs()
     assert len(runs) == 2 * 2 * 3
     for task in ("deep_sea_size_6", "spiral"):
         mine = [cell.run for key, cell in runs.items() if key[0] == task]
         assert len({(run.env, run.loop, run.steps, run.preset) for run in mine}) == 1
         assert mine[0].steps == 500
-    devote, sac = (runs["deep_sea_size_6", name, 0].run for name in ("devote", "sac"))
+    devote, sac = (runs["deep_sea_size_6", name, 0].run for name in ("devote optimism=2", "sac"))
     assert (devote.env.size, devote.agent.optimism) == (6, 2.0)
     assert devote.agent.sac == sac.agent
     assert sac.agent.polyak == 0.3
@@ -86,12 +84,12 @@ def test_a_run_s_own_command_gives_the_same_run() -> None:
 
 
 def test_a_setting_in_which_agents_differ_can_be_changed_for_one_of_them() -> None:
-    agents = ("devote", "devote-no-resets")
-    asked = replace(ASKED, agents=agents, set=("devote.reset_strength=0.25", "num_indices=3"))
-    runs = study_of(asked).runs()
-    devote, without = (runs["spiral", name, 0].run.agent for name in agents)
-    assert (devote.reset_strength, without.reset_strength) == (0.25, 0.0)
-    assert (devote.num_indices, without.num_indices) == (3, 3)
+    agents = ("devote", "devote,reset_strength=0.25", "devote-no-resets")
+    study = study_of(replace(ASKED, agents=agents, set=("num_indices=3",)))
+    assert study.names() == ("devote", "devote reset_strength=0.25", "devote-no-resets")
+    runs = [study.runs()["spiral", name, 0].run.agent for name in study.names()]
+    assert [agent.reset_strength for agent in runs] == [0.5, 0.25, 0.0]
+    assert [agent.num_indices for agent in runs] == [3, 3, 3]
 
 
 def test_other_seeds_can_be_asked_for_of_a_study_and_of_a_task() -> None:
@@ -152,6 +150,7 @@ def test_several_numbers_are_joined_by_a_plus() -> None:
         (["--envs", "spiral", "--agents"], "at least one name after --agents"),
         (["--envs", "spirall"], "did you mean spiral?"),
         (["--envs", "spiral", "--agents", "devot"], "did you mean devote?"),
+        (["--envs", "spiral", "--agents", "sac,polyk=1"], "did you mean polyak?"),
         (["--envs", "spiral", "--preset", "dsk"], "did you mean desk?"),
         (["--envs", "spiral", "--set", "lenght_scale=1"], "did you mean length_scale?"),
         (["--envs", "spiral", "--set", "optimiser=adma"], "did you mean adam?"),
@@ -159,8 +158,8 @@ def test_several_numbers_are_joined_by_a_plus() -> None:
         (["--envs", "spiral", "--set", "num_envs=many"], "an integer for num_envs"),
         (["--envs", "spiral", "--set", "steps"], "name=value"),
         (["--envs", "spiral,sizes=3"], "the name of a setting"),
-        (["--envs", "spiral", "--set", "sac.num_envs=4"], "the same for all methods"),
-        (["--envs", "spiral", "--set", "sac.steps=4"], "the same for all methods"),
+        (["--envs", "spiral", "--agents", "sac,num_envs=4"], "the same for all methods"),
+        (["--envs", "spiral", "--agents", "sac,steps=4"], "the same for all methods"),
         (["--envs", "spiral", "--seeds", "0"], "at least one seed"),
         (
             ["--envs", "deep_sea", "--preset", "smoke", "--metric", "explore/coverge"],
@@ -187,7 +186,7 @@ def test_several_numbers_are_joined_by_a_plus() -> None:
         ),
         (
             ["--envs", "spiral", "--agents", "sac", "devote", "rnd", "--set", "num_indices=3"],
-            "set it for one agent: devote.num_indices=",
+            "set it for one agent: devote,num_indices=",
         ),
     ],
 )

@@ -111,6 +111,14 @@ def test_listing_says_what_is_done_and_how_long_the_rest_takes(
     assert "scale smoke" in listed
 
 
+def test_drawing_nothing_is_no_success(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert cli.dispatch(["figure", "exploration", "--scale", "smoke", "--draw-only"]) == 1
+    assert "nothing is finished yet" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("content", ["{", "{}", "[]"])
 def test_a_damaged_record_is_named(content: str, tmp_path: Path) -> None:
     damaged = tmp_path / "cells" / "one" / "record.json"

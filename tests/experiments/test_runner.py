@@ -120,10 +120,11 @@ def test_failures_are_reported_with_their_output_and_the_others_finish(tmp_path:
     told = {failure.name: failure for failure in outcome.failures}
     assert set(told) == {"cell 0", "cell 1", "cell 2", "cell 3", "cell 4", "cell 7"}
     assert "RuntimeError: lost the thread" in told["cell 0"].tail
-    assert told["cell 1"].tail == "devote: expected a good cell; got a bad one; make it good"
+    assert told["cell 0"].reason == "ended with code 1"
+    assert told["cell 1"].reason == "expected a good cell; got a bad one; make it good"
     assert "memory" in told["cell 2"].reason
-    assert told["cell 3"].tail == "devote: train/critic_loss is nan"
-    assert told["cell 4"].tail == "devote: cannot use somewhere: No space left on device"
+    assert told["cell 3"].reason == "train/critic_loss is nan"
+    assert told["cell 4"].reason == "cannot use somewhere: No space left on device"
     assert "cell 0, which failed" in told["cell 7"].reason
 
 

@@ -135,8 +135,8 @@ def train(
         return agent.update(state, batch, update_key)[0], None
 
     keys = jax.random.split(jax.random.key(0), updates)
-    # a long training repays the compiler's work
-    with optimised() if updates >= 500 else nullcontext():
+    # a long training repays the compiler's work, but not that on a world model
+    with optimised() if agent.sequence_length == 1 else nullcontext():
         return jax.jit(lambda s, k: jax.lax.scan(update, s, k)[0])(state, keys)
 
 

@@ -40,7 +40,7 @@ def trained(propagation, kind):
         corrector=corrector,
         corrector_target=blind(state.corrector_target),
     )
-    return train(agent, state, 1001, CHAIN)
+    return train(agent, state, 1000, CHAIN)
 
 
 def residuals(state, kind):

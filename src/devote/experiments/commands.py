@@ -70,7 +70,7 @@ def figure_command(words: list[str]) -> int:
     command = f"devote figure {asked.label} --scale {asked.scale}"
     if asked.draw_only:
         figure.cells(asked.only)  # refuses unknown names; what there is, is drawn whole
-        return _draw(figure, asked.out or figure.out, command)
+        return 0 if _draw(figure, asked.out or figure.out, command) else 1
     return make(figure, asked.out or figure.out, command, asked.runs, asked.only, asked.cores)
 
 
@@ -146,12 +146,13 @@ def _require_writable(place: Path) -> None:
         raise UserError("a directory that can be written to", place, "name another place")
 
 
-def _draw(figure: Figure, out: Path, command: str) -> int:
+def _draw(figure: Figure, out: Path, command: str) -> bool:
+    """Whether there was anything to draw."""
     written = figure.draw(out, command)
     print("".join(f"wrote {path}\n" for path in written) or "nothing is finished yet")
     for readme in [path for path in written if path.name == "README.md"]:
         print("".join(f"{x}\n" for x in readme.read_text().splitlines() if x.startswith("- ")))
-    return 0
+    return bool(written)
 
 
 def _failures(outcome: Outcome) -> int:

@@ -28,7 +28,7 @@ class Compare:
     envs: tuple[str, ...]
     """Names, Gymnasium ids or module:MyEnv, with changes after commas: `deep_sea,size=20`."""
     agents: tuple[str, ...] = ("devote", "sac")
-    """The first one is compared with each of the others."""
+    """The first is compared with each of the others; with changes, as in `devote,optimism=1`."""
     seeds: int = 5
     """Seeds of every agent on every environment."""
     first_seed: int = 0
@@ -38,7 +38,7 @@ class Compare:
     steps: int | None = None
     """Environment steps of every run; the preset's where not given."""
     set: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
-    """A setting of all runs that have it, `name=value`, or of one agent, `agent.name=value`."""
+    """A setting of all runs that have it, `name=value`."""
     metric: str | None = None
     """A column of the metrics; coverage where there is one, else return, where not given."""
     out: Path | None = None
@@ -59,9 +59,10 @@ def study_of(asked: Compare) -> Study:
     if asked.first_seed < 0:
         raise UserError("a first seed of 0 or more", asked.first_seed, "raise --first-seed")
     require_known([asked.preset], PRESETS, "preset")
-    require_known(asked.agents, AGENTS, "agent")
-    shared, own = _changes(asked)
-    methods = tuple(Method(name, name, own.get(name, ())) for name in dict.fromkeys(asked.agents))
+    shared = dict(map(parse_change, asked.set))
+    if asked.steps is not None:
+        shared = {"steps": str(asked.steps)} | shared
+    methods = tuple(_method(text) for text in dict.fromkeys(asked.agents))
     study = Study(
         label="compare",
         title="Comparison of " + ", ".join(method.name for method in methods),
@@ -114,21 +115,10 @@ def command_of(asked: Compare) -> str:
     return shlex.join(words)
 
 
-def _changes(
-    asked: Compare,
-) -> tuple[dict[str, str], dict[str, tuple[tuple[str, str], ...]]]:
-    """Changes for all runs, and those of single agents."""
-    shared: dict[str, str] = {} if asked.steps is None else {"steps": str(asked.steps)}
-    own: dict[str, tuple[tuple[str, str], ...]] = {}
-    for text in asked.set:
-        agent, dot, rest = text.partition(".")
-        if dot and "=" not in agent:
-            require_known([agent], asked.agents, "agent")
-            own[agent] = (*own.get(agent, ()), parse_change(rest))
-        else:
-            name, value = parse_change(text)
-            shared[name] = value
-    return shared, own
+def _method(text: str) -> Method:
+    agent, *changes = text.split(",")
+    require_known([agent], AGENTS, "agent")
+    return Method(text.replace(",", " "), agent, tuple(map(parse_change, changes)))
 
 
 def _task(text: str, shared: dict[str, str]) -> Task:

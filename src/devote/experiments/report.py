@@ -23,10 +23,12 @@ def write_report(study: Study, out: Path, command: str) -> list[Path]:
     rows = rows_of(study, results)
     said = sentences(study, results)
     name = study.label.split(":")[-1]
-    picture = save_panels(out / f"{name}.png", study.title, _note(study), panels(study, results))
+    picture = save_panels(
+        out / f"{name}.png", study.title, _note(study, results), panels(study, results)
+    )
     texts = {
         "table.csv": as_csv(rows),
-        "table.md": _caption(study) + "\n\n" + as_markdown(rows),
+        "table.md": _caption(study, results) + "\n\n" + as_markdown(rows),
         "README.md": _readme(study, results, command, as_markdown(rows), said, picture.name),
     }
     for file, text in texts.items():
@@ -36,11 +38,13 @@ def write_report(study: Study, out: Path, command: str) -> list[Path]:
 
 def panels(study: Study, results: Results) -> list[Panel]:
     """The paper's aggregation of every task that has runs."""
-    return [
-        _panel(study, task, results)
-        for task in study.tasks
-        if any(line.task == task.name for line in results.lines)
-    ]
+    return [_panel(study, task, results) for task in _present(study, results)]
+
+
+def _present(study: Study, results: Results) -> list[Task]:
+    """Tasks that have runs."""
+    names = {line.task for line in results.lines}
+    return [task for task in study.tasks if task.name in names]
 
 
 def _panel(study: Study, task: Task, results: Results) -> Panel:
@@ -62,15 +66,15 @@ def _panel(study: Study, task: Task, results: Results) -> Panel:
     )
 
 
-def _note(study: Study) -> str:
+def _note(study: Study, results: Results) -> str:
     return (
-        f"{_caption(study)}\nmean and standard error over seeds, {BINS} bins, causal average over "
-        f"{WINDOW} bins; steps are agent decisions"
+        f"{_caption(study, results)}\nmean and standard error over seeds, {BINS} bins, "
+        f"causal average over {WINDOW} bins; steps are agent decisions"
     )
 
 
-def _caption(study: Study) -> str:
-    spans = dict.fromkeys(span(study.seeds(task)) for task in study.tasks)
+def _caption(study: Study, results: Results) -> str:
+    spans = dict.fromkeys(span(study.seeds(task)) for task in _present(study, results))
     seeds = f"seeds {' or '.join(spans)}"
     return f"{study.label}, scale {study.scale.name}, preset {study.scale.preset}, {seeds}"
 
@@ -84,7 +88,7 @@ def _readme(
     seconds = sum(line.seconds for line in lines)
     parts = [
         f"# {study.title}",
-        f"{_caption(study)}. {_state(study, results)}",
+        f"{_caption(study, results)}. {_state(study, results)}",
         f"    {command}",
         f"Runs finished {' to '.join(dict.fromkeys((days[0], days[-1])))} on {machines}, one core "
         f"each: {in_words(seconds)} of core time in all, compilation included. Every run with its "

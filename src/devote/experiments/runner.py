@@ -14,7 +14,7 @@ from pathlib import Path
 from devote.experiments.board import Board
 from devote.experiments.cell import Cell
 from devote.experiments.durations import Durations
-from devote.experiments.worker import BUSY, log_path, work
+from devote.experiments.worker import BUSY, TOLD, log_path, work
 from devote.loops.signals import StopRequest
 
 TAIL = 15  # lines of a failed cell's output
@@ -163,7 +163,8 @@ class _Sitting:
         if code == 0 and runner.cell.finished():
             self._count(runner)
             return
-        self._fail(runner.cell, _reason(code), _tail(log_path(self.workplace, runner.cell)))
+        tail = _tail(log_path(self.workplace, runner.cell))
+        self._fail(runner.cell, _reason(code, tail), tail)
 
     def _count(self, runner: _Running) -> None:
         self.outcome.finished += 1
@@ -176,11 +177,15 @@ class _Sitting:
         self.board.failed(cell, reason, tail)
 
 
-def _reason(code: int | None) -> str:
+def _reason(code: int | None, tail: str) -> str:
+    """Why a cell has no result, in its own words where it left any."""
     if code == -signal.SIGKILL:
         return "killed from outside; was there enough memory?"
     if code is not None and code < 0:
         return f"ended by {signal.Signals(-code).name}"
+    last = tail.rpartition("\n")[2]
+    if code == TOLD and last.startswith("devote: "):
+        return last.removeprefix("devote: ")
     return f"ended with code {code}" if code else "ended without a result"
 
 

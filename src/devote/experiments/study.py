@@ -156,7 +156,7 @@ def _require_alike(name: str, presets: Mapping[str, Run]) -> None:
             raise UserError(
                 f"a setting that is the same for {first} and {method} before a change for all",
                 f"{name}, which is {values[first]} for {first} and {values[method]} for {method}",
-                f"set it for one agent: {first}.{name}=...",
+                f"set it for one agent: {first},{name}=...",
             )
 
 

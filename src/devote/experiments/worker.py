@@ -16,6 +16,8 @@ from devote.experiments.record import write_record
 
 BUSY = os.EX_TEMPFAIL
 """How a worker ends that finds another process at its cell."""
+TOLD = 2
+"""How a worker ends whose last line says what is wrong."""
 
 
 def work(cell: Cell, workplace: Path, core: int | None) -> None:
@@ -43,12 +45,12 @@ def _make(cell: Cell) -> None:
             write_record(cell, time.perf_counter() - started)
     except (UserError, EnvironmentFailedError, DivergedError) as error:
         print(f"devote: {error}", file=sys.stderr)
-        sys.exit(2)
+        sys.exit(TOLD)
     except OSError as error:
         if error.filename is None:
             raise
         print(f"devote: cannot use {error.filename}: {error.strerror}", file=sys.stderr)
-        sys.exit(2)
+        sys.exit(TOLD)
 
 
 def log_path(workplace: Path, cell: Cell) -> Path:

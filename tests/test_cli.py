@@ -2,6 +2,8 @@
 
 import errno
 import json
+import shlex
+import subprocess
 import sys
 from pathlib import Path
 
@@ -170,3 +172,10 @@ def test_a_file_in_the_place_of_a_run_directory_is_named(
     assert left.value.code == 2
     assert f"devote: cannot use {tmp_path / 'taken'}" in capsys.readouterr().err
     assert (tmp_path / "taken").read_text() == "mine"
+
+
+def test_whoever_reads_the_output_may_leave() -> None:
+    words = f"{shlex.quote(sys.executable)} -m devote --help"
+    script = f"({words}; echo $? >&2) | true"
+    told = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
+    assert told.stderr.split() == ["141"]

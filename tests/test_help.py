@@ -19,9 +19,10 @@ from devote.render import Render
 
 def texts_of(kind: type) -> dict[str, str]:
     """The text after every field of settings, which is what `--help` shows; "" where none is."""
+    bases = [base for base in kind.__bases__ if is_dataclass(base)]
+    texts = {name: text for base in bases for name, text in texts_of(base).items()}
     (made,) = ast.parse(inspect.getsource(kind)).body
     assert isinstance(made, ast.ClassDef)
-    texts = {}
     for line, after in pairwise([*made.body, ast.Pass()]):
         if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name):
             told = isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)

@@ -1,6 +1,7 @@
 """The command line: one function per command."""
 
 import faulthandler
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,10 +11,10 @@ from typing import NoReturn
 
 from devote.core.cache import use_compilation_cache
 from devote.core.errors import DivergedError, EnvironmentFailedError, UserError, not_among
+from devote.loops.signals import exit_code
 from devote.words import default_name, describe, import_typed, parse_train
 
 EXIT_DIVERGED = 3
-EXIT_STOPPED = {"SIGINT": 130, "SIGTERM": 143, "SIGUSR1": 138}
 HELP = ("-h", "--help")
 USAGE = """usage: devote train ENV [--agent A] [--preset P] [--seed S] [--steps N] [--out DIR] ...
        devote compare --envs ENV ... --agents A ... [--seeds N] [--preset P] [--set NAME=VALUE] ...
@@ -47,13 +48,18 @@ def main() -> None:
     if sys.__stderr__ is not None:  # where an environment crashes in native code, it shows
         faulthandler.enable(sys.__stderr__)
     try:
-        sys.exit(dispatch(sys.argv[1:]))
+        code = dispatch(sys.argv[1:])
+        print(end="", flush=True)
+        sys.exit(code)
     except (UserError, EnvironmentFailedError) as error:
         _leave(str(error), 2)
     except DivergedError as error:
         _leave(str(error), EXIT_DIVERGED)
     except KeyboardInterrupt:
-        _leave("interrupted", EXIT_STOPPED["SIGINT"])
+        _leave("interrupted", exit_code("SIGINT"))
+    except BrokenPipeError:  # whoever read the output has gone, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # for what Python still holds back
+        sys.exit(exit_code("SIGPIPE"))
     except OSError as error:
         if error.filename is None:
             raise
@@ -97,7 +103,7 @@ def train_command(words: list[str]) -> int:
             f"stopped by {result.stopped_by} at step {result.step:,}; everything is saved in "
             f"{directory}; the same command continues"
         )
-        return EXIT_STOPPED[result.stopped_by]
+        return exit_code(result.stopped_by)
     written = draw_run(result, directory, f"{run.env_name} {run.agent_name} {run.preset}")
     for path in written:
         print(f"wrote {path}")
@@ -154,7 +160,7 @@ def demo_command(words: list[str]) -> int:
     path, stopped_by = run_demo(asked.out, asked.seed, asked.steps)
     if stopped_by is not None:
         print(f"stopped by {stopped_by}; everything is saved; the same command continues")
-        return EXIT_STOPPED[stopped_by]
+        return exit_code(stopped_by)
     print(f"wrote {path}")
     return 0
 

@@ -20,11 +20,11 @@ from jaxtyping import Array, Int, PRNGKeyArray
 from devote.core.errors import UserError, not_among
 from devote.core.trees import where
 from devote.core.types import Box, EnvSpec, Outcome, Vector
-from devote.envs.coverage_bins import Coverage, CoverageBins, coverage_of
+from devote.envs.coverage_bins import Coverage, CoverageBins, CoverageSettings, coverage_of
 
 
 @dataclass(frozen=True)
-class BraxSettings:
+class BraxSettings(CoverageSettings):
     """A task of Brax."""
 
     id: str = "ant"
@@ -35,18 +35,10 @@ class BraxSettings:
     """Steps until the time limit."""
     rewards: bool = True
     """Whether the task's rewards are seen; without them exploration is for its own sake."""
-    coverage_entries: tuple[int, ...] = ()
-    """Entries of the observation over which coverage is counted; none: no coverage."""
-    coverage_bins: int = 20
-    """Bins along each of these entries."""
-    coverage_low: tuple[float, ...] = ()
-    """Lower bounds of the bins."""
-    coverage_high: tuple[float, ...] = ()
-    """Upper bounds of the bins."""
 
 
 @dataclass(frozen=True)
-class PlaygroundSettings:
+class PlaygroundSettings(CoverageSettings):
     """A task of MuJoCo Playground."""
 
     id: str = "CartpoleSwingup"
@@ -57,14 +49,6 @@ class PlaygroundSettings:
     """Steps until the time limit; 0 for the task's own."""
     rewards: bool = True
     """Whether the task's rewards are seen; without them exploration is for its own sake."""
-    coverage_entries: tuple[int, ...] = ()
-    """Entries of the observation over which coverage is counted; none: no coverage."""
-    coverage_bins: int = 20
-    """Bins along each of these entries."""
-    coverage_low: tuple[float, ...] = ()
-    """Lower bounds of the bins."""
-    coverage_high: tuple[float, ...] = ()
-    """Upper bounds of the bins."""
     download_models: bool = False
     """Whether robot models that a task needs and that are missing may be fetched from GitHub."""
 
@@ -81,6 +65,9 @@ class Stateful(Protocol):
     def render(self, trajectory: Any) -> Sequence[np.ndarray]: ...
 
 
+NOTHING = CoverageSettings()
+
+
 @dataclass(frozen=True)
 class StatefulTask:
     """One such environment, as the compiled loop wants it."""
@@ -90,7 +77,7 @@ class StatefulTask:
     episode_length: int
     rewards: bool = True
     in_brax: bool = False
-    counted: BraxSettings | PlaygroundSettings = BraxSettings()
+    counted: CoverageSettings = NOTHING
     """Says what coverage is counted over."""
 
     @cached_property
@@ -109,9 +96,7 @@ class StatefulTask:
     @cached_property
     def coverage(self) -> Coverage:
         """Bins over entries of the observation, if a user has chosen any."""
-        s = self.counted
-        bounds = s.coverage_low, s.coverage_high
-        return coverage_of(_unbounded(self._start), s.coverage_entries, *bounds, s.coverage_bins)
+        return coverage_of(_unbounded(self._start), self.counted)
 
     @cached_property
     def _start(self) -> Any:

@@ -10,6 +10,20 @@ from devote.core.errors import UserError
 from devote.core.types import Grid, Index, Vector
 
 
+@dataclass(frozen=True, kw_only=True)
+class CoverageSettings:
+    """What is counted in tasks that come from elsewhere."""
+
+    coverage_entries: tuple[int, ...] = ()
+    """Entries of the observation over which coverage is counted; none: no coverage."""
+    coverage_bins: int = 20
+    """Bins along each of these entries."""
+    coverage_low: tuple[float, ...] = ()
+    """Lower bounds of the bins; the observation's own where empty."""
+    coverage_high: tuple[float, ...] = ()
+    """Upper bounds of the bins; the observation's own where empty."""
+
+
 @dataclass(frozen=True)
 class CoverageBins:
     """Equal bins along one or more entries of vector observations; of two, the second goes up."""
@@ -94,14 +108,9 @@ class NoBins:
 Coverage = CoverageBins | EveryIndex | NoBins
 
 
-def coverage_of(
-    space: Vector | Index,
-    entries: tuple[int, ...],
-    low: tuple[float, ...],
-    high: tuple[float, ...],
-    bins: int,
-) -> Coverage:
+def coverage_of(space: Vector | Index, settings: CoverageSettings) -> Coverage:
     """Bins over the chosen entries, within given bounds or else the space's own."""
+    entries = settings.coverage_entries
     if isinstance(space, Index):
         return EveryIndex(space.size)
     if not entries:
@@ -110,8 +119,8 @@ def coverage_of(
     if wrong or len(set(entries)) != len(entries):
         fix = "name each entry once"
         raise UserError(f"coverage_entries from 0 to {space.size - 1}", entries, fix)
-    low = low or tuple(space.low[entry] for entry in entries)
-    high = high or tuple(space.high[entry] for entry in entries)
+    low = settings.coverage_low or tuple(space.low[entry] for entry in entries)
+    high = settings.coverage_high or tuple(space.high[entry] for entry in entries)
     bounded = len(low) == len(high) == len(entries) and np.isfinite([*low, *high]).all()
     if not (bounded and (np.asarray(low) < np.asarray(high)).all()):
         raise UserError(
@@ -119,4 +128,5 @@ def coverage_of(
             f"{low} and {high}",
             "set coverage_low and coverage_high",
         )
+    bins = settings.coverage_bins
     return CoverageBins(tuple(entries), tuple(low), tuple(high), bins, space.size)

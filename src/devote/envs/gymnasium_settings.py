@@ -2,9 +2,11 @@
 
 from dataclasses import dataclass
 
+from devote.envs.coverage_bins import CoverageSettings
+
 
 @dataclass(frozen=True)
-class GymnasiumSettings:
+class GymnasiumSettings(CoverageSettings):
     """A task by its Gymnasium id, and what its environment leaves open."""
 
     id: str = "MountainCarContinuous-v0"
@@ -19,11 +21,3 @@ class GymnasiumSettings:
     """Whether every environment gets a process of its own."""
     worker_timeout: float = 60.0
     """Seconds after which a process that does not answer is given up."""
-    coverage_entries: tuple[int, ...] = ()
-    """Entries of the observation over which coverage is counted; none: no coverage."""
-    coverage_bins: int = 20
-    """Bins along each of these entries."""
-    coverage_low: tuple[float, ...] = ()
-    """Lower bounds of the bins; the observation's own where empty."""
-    coverage_high: tuple[float, ...] = ()
-    """Upper bounds of the bins; the observation's own where empty."""

@@ -71,10 +71,8 @@ def _task(settings: GymnasiumSettings, env: SpacesOwner, limit: int) -> Task:
         seen, done = env.single_observation_space, env.single_action_space
     else:
         seen, done = env.observation_space, env.action_space
-    s, observations, actions = settings, Observations(seen, settings.normalise), Actions(done)
-    coverage = coverage_of(
-        observations.spec, s.coverage_entries, s.coverage_low, s.coverage_high, s.coverage_bins
-    )
+    observations, actions = Observations(seen, settings.normalise), Actions(done)
+    coverage = coverage_of(observations.spec, settings)
     spec = EnvSpec(
         name=name_of(env),
         observation=observations.spec,

@@ -16,8 +16,8 @@ from devote.experiments.coverage import figure_of
 from devote.experiments.durations import Durations, expected, in_words
 from devote.experiments.figure import Figure
 from devote.experiments.runner import Outcome, available_cores, run_cells
+from devote.loops.signals import exit_code
 
-EXIT_STOPPED = {"SIGINT": 130, "SIGTERM": 143, "SIGUSR1": 138}
 LINE = "{:<33} {:>7}  {:<20} {}"
 ScaleName = Literal["smoke", "desk", "paper"]
 
@@ -129,7 +129,7 @@ def make(
     if outcome.stopped_by is not None:
         left = sum(not cell.finished() for cell in cells)
         print(f"stopped by {outcome.stopped_by}; {left} left; the same command continues")
-        return EXIT_STOPPED[outcome.stopped_by]
+        return exit_code(outcome.stopped_by)
     _draw(figure, out, command)
     return _failures(outcome)
 

@@ -55,3 +55,8 @@ class StopRequest:
         if not self._received:
             os.write(2, NOTICE)  # a signal may come amid a print, which cannot be entered twice
         self._received.append(received)
+
+
+def exit_code(signal_name: str) -> int:
+    """What a shell expects of a program that a signal has ended."""
+    return 128 + signal.Signals[signal_name]

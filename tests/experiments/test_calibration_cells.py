@@ -87,11 +87,11 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("label", "files"),
     [
         ("fig:gp-calibration", ["gp-calibration.png", "table.md", "table.csv", "README.md"]),
-        ("fig:prior-comparison", ["prior-comparison.png"]),
+        ("fig:prior-comparison", ["prior-comparison.png", "README.md"]),
         ("tab:calibration_main", ["table.md", "table.csv", "README.md"]),
         ("calibration_ablations", ["ablation-rfn.png", "ablation-mlp.png", "table.md"]),
         ("calibration_variants", ["table.md", "README.md"]),
-        ("calibration_report", ["gp.png", "forest.png", "ours.png", "report.json"]),
+        ("calibration_report", ["gp.png", "forest.png", "ours.png", "report.json", "README.md"]),
     ],
 )
 def test_every_label_from_command_to_files(
@@ -105,6 +105,7 @@ def test_every_label_from_command_to_files(
     words = ["figure", label, "--scale", "smoke", "--runs", str(runs), "--out", str(tmp_path)]
     assert cli.dispatch(words) == 0
     assert all((tmp_path / file).stat().st_size > 100 for file in files)
+    assert f"    devote figure {label} --scale smoke\n" in (tmp_path / "README.md").read_text()
     if label == "tab:calibration_main":
         assert "| gp-exact |" in (tmp_path / "table.md").read_text()
     if label == "calibration_report":

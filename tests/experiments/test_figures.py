@@ -136,6 +136,7 @@ def test_a_damaged_record_is_named(content: str, tmp_path: Path) -> None:
         (["fig:plasticity"], "see: devote figures"),
         (["exploration", "--only", "spirall"], "spiral_step_2"),
         (["exploration", "--only", "spirall", "--draw-only"], "spiral_step_2"),
+        (["tab:calibration_main", "--data", "nowhere"], "a directory of UCI tables; got nowhere"),
     ],
 )
 def test_unknown_figures_and_parts_are_refused(

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from devote.experiments.calibration_cell import CalibrationCell, cells_at, what_they_took
 from devote.experiments.figure import Figure
+from devote.experiments.record import write_readme
 from devote.loops.durable import atomic_write_text
 from devote.regression import cells as files
 from devote.regression import table as tables
@@ -45,7 +46,8 @@ def prior_comparison(scale: str, root: Path) -> Figure:
     study = study_at(scale, root)
 
     def drawn(out: Path, command: str) -> list[Path]:
-        return _priors(study, note(study, "fig:prior-comparison", scale, "10 functions each"), out)
+        caption = note(study, "fig:prior-comparison", scale, "10 functions each")
+        return [*_priors(study, caption, out), write_readme(out, caption, command)]
 
     out = Path("results/prior-comparison") / scale
     return Figure("fig:prior-comparison", "Prior functions", scale, out, {}, drawn)

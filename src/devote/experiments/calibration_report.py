@@ -9,6 +9,7 @@ import numpy as np
 
 from devote.experiments.calibration import note, study_at
 from devote.experiments.figure import Figure
+from devote.experiments.record import write_readme
 from devote.loops.durable import atomic_write_text
 from devote.measure.report import Predict, calibration_report
 from devote.regression.gp_task import PAPER, draw_task
@@ -25,7 +26,7 @@ def report_figure(scale: str, root: Path) -> Figure:
 
     def draw(out: Path, command: str) -> list[Path]:
         caption = note(study, LABEL, scale, "draw 0 of the GP task")
-        return _reports(study, caption, command, out)
+        return [*_reports(study, caption, command, out), write_readme(out, caption, command)]
 
     title = "The report on a GP, a forest and our own model"
     return Figure(LABEL, title, scale, Path("results") / LABEL / scale, {}, draw)

@@ -17,6 +17,7 @@ from devote.experiments.durations import Durations, expected, in_words
 from devote.experiments.figure import Figure
 from devote.experiments.runner import Outcome, available_cores, run_cells
 from devote.loops.signals import exit_code
+from devote.regression.uci import VARIABLE
 
 LINE = "{:<33} {:>7}  {:<20} {}"
 ScaleName = Literal["smoke", "desk", "paper"]
@@ -38,6 +39,8 @@ class Make:
     """Where it is written; results/LABEL/SCALE where not given."""
     runs: Path = Path("runs")
     """Directory of the runs, which all figures share."""
+    data: Path | None = None
+    """Directory of the UCI tables; else $DEVOTE_DATA, else the cache, else a download."""
     cores: int | None = None
     """Runs at a time, one core each; every core where not given."""
 
@@ -66,6 +69,10 @@ def figure_command(words: list[str]) -> int:
     if asked.label in [absent.label for absent in ABSENT]:
         raise UserError("a figure that the library makes", asked.label, "see: devote figures")
     require_known([asked.label], FIGURES, "figure")
+    if asked.data is not None:
+        if not asked.data.is_dir():
+            raise UserError("a directory of UCI tables", asked.data, "change --data")
+        os.environ[VARIABLE] = str(asked.data)  # for the processes that read them
     figure = FIGURES[asked.label](asked.scale, asked.runs)
     command = f"devote figure {asked.label} --scale {asked.scale}"
     if asked.draw_only:

@@ -21,6 +21,13 @@ def machine() -> str:
     return f"{_processor()}, {os.cpu_count()} cores"
 
 
+def write_readme(out: Path, caption: str, command: str) -> Path:
+    """What a figure without cells of its own is, and how, when and where it was made."""
+    made = f"Made {date.today().isoformat()} on {machine()}."
+    atomic_write_text(out / "README.md", f"# {caption}\n\n    {command}\n\n{made}\n")
+    return out / "README.md"
+
+
 def write_record(cell: Cell, seconds: float) -> None:
     """Note that a cell is finished, in one step."""
     counted = cell.seconds()

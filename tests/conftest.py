@@ -1,6 +1,7 @@
 """Cheap compilation: small programs, compiled with few optimisations and kept between runs."""
 
 import os
+from functools import cache
 
 import jax
 import pytest
@@ -29,3 +30,11 @@ def pytest_configure(config: pytest.Config) -> None:
     for name, value in settings.items():
         jax.config.update(name, value)
         os.environ[name.upper()] = str(value)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def each_function_is_drawn_once() -> None:
+    """The studies of tests share their draws of the GP task; to factorise a kernel is work."""
+    from devote.regression import tasks
+
+    tasks.draw_task = cache(tasks.draw_task)

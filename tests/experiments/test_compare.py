@@ -14,6 +14,7 @@ from devote import cli
 from devote.core.errors import UserError
 from devote.experiments import commands
 from devote.experiments.adopt import adopt
+from devote.experiments.claims import Claim
 from devote.experiments.compare import Compare, command_of, output_of, study_of
 from devote.experiments.record import write_record
 from devote.experiments.report import write_report
@@ -434,3 +435,35 @@ def test_recorded_command_is_the_comparison_again() -> None:
     words = command_of(asked).split()[2:]
     again = tyro.cli(Compare, args=words)
     assert again == replace(asked, out=None, runs=Path("runs"))
+
+
+@pytest.mark.parametrize(
+    ("relation", "sea", "maze"),
+    [
+        ("above", "holds", "open: cannot be told apart"),
+        ("not above", "does not hold", "holds"),
+        ("below", "does not hold", "open: cannot be told apart"),
+        ("not below", "holds", "holds"),
+    ],
+)
+def test_claims_of_the_paper_are_held_against_the_runs(
+    study: Study, tmp_path: Path, relation: str, sea: str, maze: str
+) -> None:
+    tasks = ("deep_sea_size_6", "spiral", "u_maze")
+    claim = Claim("DEVOTE explores", "devote", relation, ("sac",), tasks)
+    write_report(study, tmp_path / "out", "devote compare", [claim])
+    rows = (tmp_path / "out" / "README.md").read_text().partition("Claim by claim")[2].splitlines()
+    told = [[part.strip() for part in row.split("|")[1:-1]] for row in rows if "devote" in row]
+    assert [row[:4] for row in told] == [
+        [words, task, "devote", f"{relation} sac"]
+        for words, task in zip(("DEVOTE explores", "", ""), tasks, strict=True)
+    ]
+    assert [row[5] for row in told] == [sea, maze, "not run"]
+    assert told[0][4].startswith("+0.300 [")
+
+
+def test_claims_need_an_interval(study: Study, tmp_path: Path) -> None:
+    few = replace(study, scale=replace(study.scale, seeds=3))
+    claim = Claim("DEVOTE explores", "devote", "above", ("sac",), ("deep_sea_size_6",))
+    write_report(few, tmp_path / "out", "devote compare", [claim])
+    assert (tmp_path / "out" / "README.md").read_text().endswith("| too few seeds |\n")

@@ -10,6 +10,7 @@ from devote import cli
 from devote.core.errors import UserError
 from devote.experiments import coverage
 from devote.experiments.catalogue import ABSENT, FIGURES
+from devote.experiments.claims import HOLDS
 from devote.experiments.durations import Durations, expected, in_words
 from devote.experiments.study import SCALES, Method, Study, Task, by_name
 from devote.experiments.training import TrainingCell
@@ -68,6 +69,19 @@ def test_rivals_have_as_many_trials_as_each_other(scale: str, tmp_path: Path) ->
     trials = Counter(cell.run.agent_name for cell in cells)
     assert set(trials) == {"rnd", "thompson", "sombrl"}
     assert len(set(trials.values())) == 1
+
+
+def test_claims_are_about_methods_and_tasks_of_their_figure() -> None:
+    tasks = {task.name for task in coverage.EXPLORATION}
+    for claims, methods in (
+        (coverage.RIVAL_CLAIMS, coverage.RIVALS),
+        (coverage.ABLATION_CLAIMS, coverage.ABLATIONS),
+    ):
+        names = {method.name for method in methods}
+        for claim in claims:
+            assert {claim.method, *claim.others} <= names
+            assert set(claim.tasks) <= tasks
+            assert claim.relation in HOLDS
 
 
 def test_figures_share_the_runs_they_have_in_common(tmp_path: Path) -> None:

@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from devote.experiments import claims as claimed
 from devote.experiments import results as files
+from devote.experiments.claims import Claim
 from devote.experiments.durations import in_words
 from devote.experiments.results import ASIDE, COVERAGE, RUNS, Results
 from devote.experiments.sentences import caveat, sentences
@@ -14,7 +16,7 @@ from devote.loops.durable import atomic_write_text
 from devote.measure.curves import BINS, WINDOW, aggregate
 
 
-def write_report(study: Study, out: Path, command: str) -> list[Path]:
+def write_report(study: Study, out: Path, command: str, claims: Sequence[Claim] = ()) -> list[Path]:
     """Everything a study has to show, from what is finished; nothing where nothing is."""
     results = files.collect(study, out)
     if not results.lines:
@@ -31,6 +33,8 @@ def write_report(study: Study, out: Path, command: str) -> list[Path]:
         "table.md": _caption(study, results) + "\n\n" + as_markdown(rows),
         "README.md": _readme(study, results, command, as_markdown(rows), said, picture.name),
     }
+    if claims:
+        texts["README.md"] += _claimed(claims, results)
     for file, text in texts.items():
         atomic_write_text(out / file, text)
     return [picture, *paths, *(out / file for file in texts)]
@@ -100,6 +104,14 @@ def _readme(
         caveat(study.names()),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _claimed(claims: Sequence[Claim], results: Results) -> str:
+    return (
+        "\n## Claim by claim\n\nWhat the paper says of its own scale, and what the runs above "
+        "allow to say of theirs; differences as in the sentences.\n\n"
+        f"{claimed.as_markdown(claims, results)}\n"
+    )
 
 
 def _state(study: Study, results: Results) -> str:

@@ -9,6 +9,8 @@ from devote.experiments.study import Study, Task
 from devote.measure.statistics import FEWEST, probability_of_improvement, shift
 
 LEVEL = 0.95
+ABOVE, BELOW, EQUAL, UNTOLD = "above", "below", "equal", "untold"
+"""What can be found of one method against another; equal: they cannot be told apart."""
 
 
 def sentences(study: Study, results: Results) -> list[str]:
@@ -53,18 +55,27 @@ def _opening(study: Study, task: Task, results: Results) -> str:
     )
 
 
-def _verdict(mine: str, my_scores: np.ndarray, other: str, their_scores: np.ndarray) -> str:
-    found = shift(my_scores, their_scores, LEVEL)
-    interval = f"{found.value:+.3f} [{found.low:+.3f}, {found.high:+.3f}]"
-    chance = float(probability_of_improvement(my_scores[:, None], their_scores[:, None]))
-    evidence = f"difference {interval} at {found.level:.0%}, a run ahead with chance {chance:.2f}"
+def compared(mine: np.ndarray, theirs: np.ndarray) -> tuple[str, str, str]:
+    """What final scores by seed say of one method against another: the finding, the difference with
+    its interval, and the evidence in words."""
+    found = shift(mine, theirs, LEVEL)
+    difference = f"{found.value:+.3f} [{found.low:+.3f}, {found.high:+.3f}]"
+    chance = float(probability_of_improvement(mine[:, None], theirs[:, None]))
+    evidence = f"difference {difference} at {found.level:.0%}, a run ahead with chance {chance:.2f}"
     if found.level < LEVEL:
-        return f"{mine} and {other}: too few seeds for an order ({evidence})"
-    if found.low > 0:
-        return f"{mine} is above {other} ({evidence})"
-    if found.high < 0:
-        return f"{mine} is below {other} ({evidence})"
-    return f"{mine} and {other} cannot be told apart ({evidence})"
+        return UNTOLD, difference, evidence
+    finding = ABOVE if found.low > 0 else BELOW if found.high < 0 else EQUAL
+    return finding, difference, evidence
+
+
+def _verdict(mine: str, my_scores: np.ndarray, other: str, their_scores: np.ndarray) -> str:
+    finding, _, evidence = compared(my_scores, their_scores)
+    return {
+        UNTOLD: f"{mine} and {other}: too few seeds for an order ({evidence})",
+        ABOVE: f"{mine} is above {other} ({evidence})",
+        BELOW: f"{mine} is below {other} ({evidence})",
+        EQUAL: f"{mine} and {other} cannot be told apart ({evidence})",
+    }[finding]
 
 
 def _plain(metric: str) -> str:

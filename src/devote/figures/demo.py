@@ -18,25 +18,20 @@ def save_comparison(
     devote_maps: dict[str, np.ndarray],
     sac_visits: np.ndarray,
 ) -> Path:
-    """Coverage on top of DEVOTE's visits, novelty and novelty value, with SAC's visits beside."""
+    """Coverage on top; below DEVOTE's visits, novelty value and novelty, and SAC's visits."""
     figure = plt.figure(figsize=(13, 7), layout="constrained")
-    axes = figure.subplot_mosaic(
-        [["coverage", "coverage", "coverage", "sac"], ["visits", "novelty", "value", "blank"]]
-    )
-    draw_coverage(axes["coverage"], curves, dict(zip(curves, COLOURS.values(), strict=False)))
-    draw_map(axes["sac"], grid, sac_visits, "SAC: visits (log10)", log=True)
+    axes = figure.subplot_mosaic([["coverage"] * 4, ["visits", "first", "second", "sac"]])
+    named = {
+        f"{name}: {values[-1]:.2f} of the maze": (steps, values)
+        for name, (steps, values) in curves.items()
+    }
+    draw_coverage(axes["coverage"], named, dict(zip(named, COLOURS.values(), strict=False)))
     draw_map(axes["visits"], grid, devote_maps["visits"], "DEVOTE: visits (log10)", log=True)
     names = [name for name in devote_maps if name != "visits"]
-    for panel, name in zip(("novelty", "value"), names, strict=True):
+    for panel, name in zip(("first", "second"), names, strict=True):
         draw_map(axes[panel], grid, devote_maps[name], f"DEVOTE: {name}")
-    axes["blank"].axis("off")
-    _caption(axes["blank"], curves)
+    draw_map(axes["sac"], grid, sac_visits, "SAC: visits (log10)", log=True)
     figure.suptitle(title)
     figure.savefig(path)
     plt.close(figure)
     return path
-
-
-def _caption(axes: plt.Axes, curves: dict[str, tuple[np.ndarray, np.ndarray]]) -> None:
-    lines = [f"{name}: {values[-1]:.2f} of the maze" for name, (_, values) in curves.items()]
-    axes.text(0.0, 0.6, "\n\n".join(lines), fontsize=12, transform=axes.transAxes)

@@ -21,7 +21,7 @@ def draw_map(axes: Axes, grid: Grid, values: np.ndarray, title: str, log: bool =
     axes.set_box_aspect(max(grid.shape[0] / grid.shape[1], 0.1))
     if grid.shape[0] == 1:
         axes.set_yticks([])
-    axes.figure.colorbar(shown, ax=axes, shrink=0.75)
+    axes.figure.colorbar(shown, cax=axes.inset_axes((1.04, 0.0, 0.05, 1.0)))
     axes.set(title=title, xlabel=grid.labels[0], ylabel=grid.labels[1])
     axes.grid(False)
 

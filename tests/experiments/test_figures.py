@@ -8,7 +8,7 @@ import pytest
 
 from devote import cli
 from devote.core.errors import UserError
-from devote.experiments import coverage
+from devote.experiments import coverage, paper_claims
 from devote.experiments.catalogue import ABSENT, FIGURES
 from devote.experiments.claims import HOLDS
 from devote.experiments.durations import Durations, expected, in_words
@@ -74,8 +74,8 @@ def test_rivals_have_as_many_trials_as_each_other(scale: str, tmp_path: Path) ->
 def test_claims_are_about_methods_and_tasks_of_their_figure() -> None:
     tasks = {task.name for task in coverage.EXPLORATION}
     for claims, methods in (
-        (coverage.RIVAL_CLAIMS, coverage.RIVALS),
-        (coverage.ABLATION_CLAIMS, coverage.ABLATIONS),
+        (paper_claims.RIVAL_CLAIMS, coverage.RIVALS),
+        (paper_claims.ABLATION_CLAIMS, coverage.ABLATIONS),
     ):
         names = {method.name for method in methods}
         for claim in claims:

@@ -15,7 +15,7 @@ HOLDS = {
     "not above": (BELOW, EQUAL),
     "not below": (ABOVE, EQUAL),
 }
-"""By what the paper says: findings that bear it out."""
+"""By what the paper says: findings that go with it."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,6 @@ def judged(relation: str, finding: str) -> str:
     """Whether a finding bears out what the paper says, speaks against it, or leaves it open."""
     if finding == UNTOLD:
         return "too few seeds"
-    if finding in HOLDS[relation]:
-        return "holds"
-    return "open: cannot be told apart" if finding == EQUAL else "does not hold"
+    if finding == EQUAL:  # no proof of equality
+        return "not contradicted" if EQUAL in HOLDS[relation] else "open: cannot be told apart"
+    return "holds" if finding in HOLDS[relation] else "does not hold"

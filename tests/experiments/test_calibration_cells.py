@@ -90,6 +90,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("fig:prior-comparison", ["prior-comparison.png", "README.md"]),
         ("tab:calibration_main", ["table.md", "table.csv", "README.md"]),
         ("calibration_ablations", ["ablation-rfn.png", "ablation-mlp.png", "table.md"]),
+        ("calibration_authors", ["table.md", "table.csv", "README.md"]),
         ("calibration_variants", ["table.md", "README.md"]),
         ("calibration_report", ["gp.png", "forest.png", "ours.png", "report.json", "README.md"]),
     ],

@@ -12,7 +12,7 @@ from devote.regression import cells as files
 from devote.regression import table as tables
 from devote.regression.plan import PRESETS, Study, cells_of
 from devote.regression.scores import Cell, read_cell
-from devote.regression.tasks import GP
+from devote.regression.tasks import AUTHORS, GP
 
 FIGURE_MODELS = ("gp-exact", "boot-ens", "mlp-100x2", "rfn-0.25")  # paper, and the reference
 
@@ -27,6 +27,21 @@ def study_at(scale: str, root: Path) -> Study:
 def calibration_table(scale: str, root: Path) -> Figure:
     """tab:calibration_main: scores of every model on every dataset, beside the paper's."""
     return _figure("tab:calibration_main", "Calibration", scale, study_at(scale, root), _table)
+
+
+def authors_at(scale: str, root: Path) -> Study:
+    """The study at a scale with every setting of the authors' code."""
+    base = study_at(scale, root)
+    if scale == "smoke":
+        variant = replace(AUTHORS, features=base.variant.features)
+        return replace(base, variant=variant, out=base.out.with_name(f"{base.out.name}-authors"))
+    return replace(base, preset="authors", variant=AUTHORS, out=base.out.with_name("authors"))
+
+
+def calibration_authors(scale: str, root: Path) -> Figure:
+    """The table once more, with the settings of the authors' code."""
+    study = authors_at(scale, root)
+    return _figure("calibration_authors", "Calibration, authors' settings", scale, study, _table)
 
 
 def calibration_ablations(scale: str, root: Path) -> Figure:

@@ -6,7 +6,13 @@ from pathlib import Path
 
 import numpy as np
 
-from devote.experiments.calibration import figure_of_cells, note, scores_of, study_at
+from devote.experiments.calibration import (
+    authors_at,
+    figure_of_cells,
+    note,
+    scores_of,
+    study_at,
+)
 from devote.experiments.calibration_cell import cells_at
 from devote.experiments.figure import Figure
 from devote.loops.durable import atomic_write_text
@@ -33,12 +39,7 @@ def variant_studies(scale: str, root: Path) -> dict[str, Study]:
         models = rfn if name in RFN_ONLY else MODELS
         out = base.out.with_name(f"{base.out.name}-{name}")
         studies[name] = replace(base, variant=variant, models=models, out=out)
-    if scale == "smoke":
-        variant = replace(AUTHORS, features=base.variant.features)
-        out = base.out.with_name(f"{base.out.name}-authors")
-        return studies | {"authors": replace(base, variant=variant, out=out)}
-    out = base.out.with_name("authors")
-    return studies | {"authors": replace(base, preset="authors", variant=AUTHORS, out=out)}
+    return studies | {"authors": replace(authors_at(scale, root), models=MODELS)}
 
 
 def calibration_variants(scale: str, root: Path) -> Figure:

@@ -21,6 +21,7 @@ FIGURES: dict[str, Build] = {
     "fig:prior-comparison": calibration.prior_comparison,
     "tab:calibration_main": calibration.calibration_table,
     "calibration_ablations": calibration.calibration_ablations,
+    "calibration_authors": calibration.calibration_authors,
     "calibration_variants": calibration_variants,
     "calibration_report": report_figure,
     "exploration": coverage.exploration,

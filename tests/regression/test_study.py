@@ -289,6 +289,29 @@ def test_table_says_how_many_splits_have_a_value() -> None:
     assert "**0.600** ± 0.100 (n=2) (0.922)" in text
 
 
+def test_a_table_of_some_sets_has_their_columns_and_their_mean() -> None:
+    models = ("rfn-2", "rfn-auto", "mlp-400x1", "mlp-50x2", "mlp-50x1", "rfn-0.25")
+    cells = [cell(model, name, 0.5, 0.7) for model in models for name in ("wine", "yacht", "gp")]
+    lines = as_markdown(cells, "paper").splitlines()
+    assert lines[0].endswith("The mean is over wine, yacht.")
+    assert lines[4] == "| model | wine | yacht | gp | mean |"
+    assert [line.split()[1] for line in lines[6:12]] == [
+        "rfn-0.25", "mlp-50x1", "mlp-400x1", "mlp-50x2", "rfn-2", "rfn-auto",
+    ]  # fmt: skip
+    assert lines[6].endswith(f"± 0.071 ({(0.720 + 0.976) / 2:.3f}) |")
+    assert lines[7].endswith("± 0.071 |")  # the paper has no such row
+    alone = as_markdown([cell("rfn-0.25", "gp", 0.5, 0.7)], "smoke").splitlines()
+    assert alone[4] == "| model | gp |"
+    assert "mean is over" not in alone[0]
+
+
+def test_a_mean_needs_every_set_of_the_table() -> None:
+    cells = [cell("rfn-0.25", name, 0.5, 0.7) for name in ("wine", "yacht")]
+    cells.append(cell("boot-ens", "wine", 0.5, 0.7))
+    row = next(x for x in as_markdown(cells, "paper").splitlines() if x.startswith("| boot-ens"))
+    assert row.split(" | ")[2:] == ["- (0.922)", "- (0.727) |"]
+
+
 def test_regret_is_against_the_best_fixed_length_split_by_split() -> None:
     fixed = {"rfn-0.25": (0.5, 0.9), "rfn-1": (0.6, 0.9), "rfn-4": (0.1, 1.0)}
     cells = [

@@ -64,11 +64,13 @@ def over_sets(estimates: Sequence[Estimate]) -> Estimate:
 
 
 def find(cells: Sequence[Cell], model: str, score: str, column: str) -> Estimate:
-    """The score of a model on a dataset, or "mean": over the UCI sets, NaN while one is missing."""
+    """The score of a model on a dataset, or "mean": over the UCI sets that the cells have, NaN
+    where the model lacks one of them."""
     found = {c.dataset: c.estimate(score) for c in cells if c.model == model}
     nothing = Estimate(float("nan"), float("nan"), 0)
     if column == "mean":
-        return over_sets([found.get(name, nothing) for name in UCI])
+        there = {cell.dataset for cell in cells}
+        return over_sets([found.get(name, nothing) for name in UCI if name in there])
     return found.get(column, nothing)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from devote.measure.calibration import Estimate
-from devote.regression.scores import AUROC, AUTO, COLUMNS, POOLED, RHO, Cell, find, regret
+from devote.regression.scores import AUROC, AUTO, COLUMNS, POOLED, RHO, UCI, Cell, find, regret
 
 REFERENCE = "gp-exact"
 """No competitor: it knows the kernel and the noise of the GP task."""
@@ -52,12 +52,16 @@ def as_csv(cells: Sequence[Cell]) -> str:
 def as_markdown(cells: Sequence[Cell], preset: str) -> str:
     """Ours (paper's); bold is the best of ours in a column, underlined the second."""
     names = {cell.model for cell in cells}
-    models = [m for m in TABLE_MODELS if m in names] + sorted(names - set(TABLE_MODELS))
+    others = sorted(names - set(TABLE_MODELS), key=_by_size)
+    models = [m for m in TABLE_MODELS if m in names] + others
+    there = [name for name in COLUMNS if any(cell.dataset == name for cell in cells)]
+    sets = [name for name in there if name in UCI]
+    over = "the eight UCI sets" if len(sets) == len(UCI) else ", ".join(sets)
     parts = [
         f"Preset `{preset}`. Ours ± standard error over splits (paper). (n=7): only so many splits "
-        "have a value. The mean is over the eight UCI sets.\n"
+        f"have a value.{f' The mean is over {over}.' if sets else ''}\n"
     ]
-    columns = [*COLUMNS, "mean"]
+    columns = [*there, *(["mean"] if sets else [])]
     for title, score in _BLOCKS:
         lines = [f"\n{title}\n", *_header(["model", *columns])]
         texts = [_column(cells, models, score, name) for name in columns]
@@ -66,6 +70,15 @@ def as_markdown(cells: Sequence[Cell], preset: str) -> str:
     seconds = sum(cell.seconds for cell in cells)
     parts += [_regrets(cells), f"\n{len(cells)} cells, {seconds:.0f} s of fitting and scoring.\n"]
     return "".join(parts)
+
+
+def _by_size(model: str) -> tuple[str, list[float], str]:
+    """Kinds apart; within one by depth and width, or by length, and the rest last."""
+    kind, _, size = model.partition("-")
+    try:
+        return kind, [float(part) for part in reversed(size.split("x"))], model
+    except ValueError:
+        return kind, [float("inf")], model
 
 
 def _regrets(cells: Sequence[Cell]) -> str:
@@ -100,7 +113,7 @@ def _column(cells: Sequence[Cell], models: list[str], score: str, name: str) -> 
         texts[model] += _error(estimate)
         if estimate.splits < asked.get(model, 0):
             texts[model] += f" (n={estimate.splits})"
-        paper = _paper(model, score, name)
+        paper = _paper_mean(cells, model, score) if name == "mean" else _paper(model, score, name)
         texts[model] += "" if paper is None else f" ({paper:.3f})"
     return texts
 
@@ -116,6 +129,16 @@ def _error(estimate: Estimate) -> str:
 def _paper(model: str, score: str, column: str) -> float | None:
     values = PAPER.get((model, AUROC if score.startswith("auroc") else RHO))
     return None if values is None else values[[*COLUMNS, "mean"].index(column)]
+
+
+def _paper_mean(cells: Sequence[Cell], model: str, score: str) -> float | None:
+    """The paper's own mean of the eight sets, or that of its columns for the sets there are."""
+    sets = [name for name in UCI if any(cell.dataset == name for cell in cells)]
+    if len(sets) == len(UCI):
+        return _paper(model, score, "mean")
+    values = [_paper(model, score, name) for name in sets]
+    known = [value for value in values if value is not None]
+    return float(np.mean(known)) if known else None
 
 
 def _number(value: float) -> str:

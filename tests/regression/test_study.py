@@ -1,7 +1,6 @@
 """The study: every cell once, resumed, refused where settings differ; its table and figures."""
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -212,19 +211,14 @@ def test_no_splits_or_no_spread_are_refused(settings: dict[str, int]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("main", "words", "message"),
+    ("words", "message"),
     [
-        (study_main, "smoke --datasets yacht --models boot-ens --out x", r"put yacht\.csv .* at"),
-        (study_main, "smoke --models forest --out x", "rfn-LENGTH"),
-        (figures.main, "--results x", "run devote"),
+        ("smoke --datasets yacht --models boot-ens --out x", r"put yacht\.csv .* at"),
+        ("smoke --models forest --out x", "rfn-LENGTH"),
     ],
 )
 def test_what_a_user_can_put_right_is_a_message(
-    main: Callable[[], None],
-    words: str,
-    message: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    words: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -232,7 +226,7 @@ def test_what_a_user_can_put_right_is_a_message(
     monkeypatch.setattr(uci, "_download", lambda name, _, places: missing(name, places))
     monkeypatch.setattr("sys.argv", ["study", *words.split()])
     with pytest.raises(SystemExit, match=f"devote: .*{message}"):
-        main()
+        study_main()
     assert list(tmp_path.iterdir()) == []
 
 
@@ -249,6 +243,8 @@ def test_figures_are_drawn_from_the_files(finished: Study, tmp_path: Path) -> No
     assert labels == ["depth 2, GP task"]
     with pytest.raises(ValueError, match="run devote"):
         figures.prior_comparison(tmp_path)
+    with pytest.raises(ValueError, match="run devote"):
+        figures.ablation(tmp_path, "mlp")
 
 
 def test_presets_name_the_variant() -> None:

@@ -1,12 +1,9 @@
 """Figures of the calibration study, drawn from its files, and of a calibration report."""
 
 import csv
-import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -59,16 +56,22 @@ def ablation(folder: Path, kind: str) -> Figure:
     """Mean AUROC and correlation over the finished sets against length scale or MLP width."""
     rows = _scores(folder)
     figure = Figure(figsize=(7, 2.8), layout="constrained")
-    for panel, score in zip(figure.subplots(1, 2), ("auroc_y", "rho_f"), strict=True):
+    shown = {"auroc_y": "AUROC of misfits", "rho_f": "correlation of |f - mu| and sigma"}
+    for panel, (score, words) in zip(figure.subplots(1, 2), shown.items(), strict=True):
+        settings: set[float] = set()
         for label, points in _series(rows, kind, score).items():
             xs, ys, errors = (np.array(column) for column in zip(*sorted(points), strict=True))
             if np.isnan(xs).any():
                 panel.axhline(ys[0], ls=":", color="C0" if "UCI" in label else "C1", label=label)
             else:
                 color = None if kind == "mlp" else "C0" if "UCI" in label else "C1"
-                panel.errorbar(xs, ys, errors, marker="o", capsize=2, label=label, color=color)
+                panel.errorbar(
+                    xs, ys, errors, marker="o", ms=4, capsize=2, label=label, color=color
+                )
+                settings |= set(xs.tolist())
         panel.set_xscale("log", base=2)
-        panel.set(xlabel="length scale" if kind == "rfn" else "width", ylabel=score)
+        panel.set_xticks(sorted(settings), [f"{setting:g}" for setting in sorted(settings)])
+        panel.set(xlabel="length scale" if kind == "rfn" else "width", ylabel=words)
         panel.legend(fontsize=6)
     return figure
 
@@ -156,44 +159,3 @@ def save(figure: Figure, note: str, path: Path) -> Path:
     add_note(figure, note)
     figure.savefig(path, dpi=150)
     return path
-
-
-@dataclass(frozen=True)
-class Drawing:
-    """Which results to draw, and where to."""
-
-    results: Path = Path("runs/calibration/paper")
-    out: Path | None = None
-    """The directory of the results where not given."""
-    models: tuple[str, ...] = ("boot-ens", "mlp-100x2", "rfn-0.25")
-    split: int = 0
-
-
-def main() -> None:
-    """`python -m devote.figures.calibration --results DIR`."""
-    import tyro
-
-    matplotlib.use("agg")
-    try:
-        draw(tyro.cli(Drawing))
-    except UserError as error:
-        sys.exit(f"devote: {error}")
-
-
-def draw(drawing: Drawing) -> None:
-    """Every figure whose data are there."""
-    figures = {
-        "gp-calibration": gp_calibration(drawing.results, drawing.models, drawing.split),
-        "prior-comparison": prior_comparison(drawing.results),
-    }
-    for kind in ("rfn", "mlp"):
-        if _series(_scores(drawing.results), kind, "auroc_y"):
-            figures[f"ablation-{kind}"] = ablation(drawing.results, kind)
-    out = drawing.out or drawing.results
-    out.mkdir(parents=True, exist_ok=True)
-    for name, figure in figures.items():
-        figure.savefig(out / f"{name}.png", dpi=150)
-
-
-if __name__ == "__main__":
-    main()

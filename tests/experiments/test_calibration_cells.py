@@ -1,6 +1,7 @@
 """The calibration study in the same frame: fits as cells, the table with its scale."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -109,6 +110,11 @@ def test_every_label_from_command_to_files(
     assert f"    devote figure {label} --scale smoke\n" in (tmp_path / "README.md").read_text()
     if label == "tab:calibration_main":
         assert "| gp-exact |" in (tmp_path / "table.md").read_text()
+    if label == "calibration_variants":
+        table = (tmp_path / "table.md").read_text()
+        assert re.search(r"\| readout \| as paper \| as paper \| \d", table)
+        printed = "| printed in the paper | 0.931 / 0.410 | 0.995 / 0.393 | 0.997 / 0.596 |"
+        assert printed in table
     if label == "calibration_report":
         assert "draw 0 of the GP task" in json.loads((tmp_path / "report.json").read_text())["note"]
     if label == "calibration_ablations":

@@ -55,7 +55,7 @@ def as_markdown(cells: Sequence[Cell], preset: str) -> str:
     others = sorted(names - set(TABLE_MODELS), key=_by_size)
     models = [m for m in TABLE_MODELS if m in names] + others
     there = [name for name in COLUMNS if any(cell.dataset == name for cell in cells)]
-    sets = [name for name in there if name in UCI]
+    sets = _sets(cells)
     over = "the eight UCI sets" if len(sets) == len(UCI) else ", ".join(sets)
     parts = [
         f"Preset `{preset}`. Ours ± standard error over splits (paper). (n=7): only so many splits "
@@ -70,6 +70,11 @@ def as_markdown(cells: Sequence[Cell], preset: str) -> str:
     seconds = sum(cell.seconds for cell in cells)
     parts += [_regrets(cells), f"\n{len(cells)} cells, {seconds:.0f} s of fitting and scoring.\n"]
     return "".join(parts)
+
+
+def _sets(cells: Sequence[Cell]) -> list[str]:
+    """The UCI sets that there are cells of."""
+    return [name for name in UCI if any(cell.dataset == name for cell in cells)]
 
 
 def _by_size(model: str) -> tuple[str, list[float], str]:
@@ -103,6 +108,7 @@ def _header(names: list[str]) -> list[str]:
 def _column(cells: Sequence[Cell], models: list[str], score: str, name: str) -> dict[str, str]:
     """Texts of one column, marked."""
     ours = {model: find(cells, model, score, name) for model in models}
+    sets = _sets(cells) if name == "mean" else [name]
     asked = {cell.model: cell.asked for cell in cells if cell.dataset == name}
     texts = {model: _text(estimate) for model, estimate in ours.items()}
     rivals = [m for m in models if texts[m] != "-" and m != REFERENCE]
@@ -113,7 +119,7 @@ def _column(cells: Sequence[Cell], models: list[str], score: str, name: str) -> 
         texts[model] += _error(estimate)
         if estimate.splits < asked.get(model, 0):
             texts[model] += f" (n={estimate.splits})"
-        paper = _paper_mean(cells, model, score) if name == "mean" else _paper(model, score, name)
+        paper = paper_mean(model, score, sets)
         texts[model] += "" if paper is None else f" ({paper:.3f})"
     return texts
 
@@ -131,10 +137,9 @@ def _paper(model: str, score: str, column: str) -> float | None:
     return None if values is None else values[[*COLUMNS, "mean"].index(column)]
 
 
-def _paper_mean(cells: Sequence[Cell], model: str, score: str) -> float | None:
-    """The paper's own mean of the eight sets, or that of its columns for the sets there are."""
-    sets = [name for name in UCI if any(cell.dataset == name for cell in cells)]
-    if len(sets) == len(UCI):
+def paper_mean(model: str, score: str, sets: Sequence[str]) -> float | None:
+    """The paper's own mean of the eight UCI sets, or that of its columns for fewer sets."""
+    if set(sets) == set(UCI):
         return _paper(model, score, "mean")
     values = [_paper(model, score, name) for name in sets]
     known = [value for value in values if value is not None]

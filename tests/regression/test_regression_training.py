@@ -1,12 +1,19 @@
 """Many networks in one program are the same networks trained alone."""
 
+from typing import Any
+
+import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
+from jaxtyping import Array
 
 from devote.regression.models import Labelled, fit_bootstrap, fit_mean, fit_pairs, residuals, spread
 from devote.regression.priors import MLP, RFN
 from devote.regression.rows import stack
+from devote.regression.tasks import Variant
 from devote.regression.training import Training, _orders, evaluate
 
 SHORT = Training(epochs=4, batch_size=16)
@@ -90,3 +97,25 @@ def test_mean_fits_and_spread_grows_away_from_data() -> None:
 def test_impossible_training_is_refused() -> None:
     with pytest.raises(ValueError, match="epochs"):
         Training(epochs=0)
+
+
+def test_members_that_minimise_their_mean_loss_feel_the_decay_that_often() -> None:
+    rows, members, training = table(30, 0), 4, Training(epochs=20, batch_size=30)
+    variant = Variant(weight_decay=0.05, ensemble_loss="mean")
+    still = Training(1, 30, 1e-12)
+    start = fit_bootstrap([rows], members, still, [0], SMALL, 0.0, resample=False)
+    optimiser = optax.chain(optax.add_decayed_weights(0.05), optax.adam(training.rate))
+
+    def mean_loss(nets: Any) -> Array:
+        outputs = eqx.filter_vmap(eqx.filter_vmap(lambda net: net(rows.x)))(nets)
+        return jnp.mean((outputs - rows.y) ** 2)
+
+    nets, moments = start, optimiser.init(start)
+    for _ in range(training.epochs):
+        updates, moments = optimiser.update(jax.grad(mean_loss)(nets), moments, nets)
+        nets = optax.apply_updates(nets, updates)
+    decay = variant.ensemble_decay(members)
+    ours = fit_bootstrap([rows], members, training, [0], SMALL, decay, resample=False)
+    equal(ours, nets, atol=1e-5)
+    weaker = fit_bootstrap([rows], members, training, [0], SMALL, 0.05, resample=False)
+    assert np.abs(weaker.weights[0] - ours.weights[0]).max() > 1e-3

@@ -81,7 +81,7 @@ def test_a_setting_added_later_makes_no_old_cell_a_stranger(
     path = finished.out / "gp/rfn-0.5.json"
     before, whole = plan.identity(finished, "gp", "rfn-0.5"), path.read_text()
     settings = Study.settings
-    monkeypatch.setattr(Study, "settings", lambda study: settings(study) | {"new": 1})
+    monkeypatch.setattr(Study, "settings", lambda *given: settings(*given) | {"new": 1})
     for default, known in ((1, True), (2, False)):
         monkeypatch.setitem(plan.DEFAULTS, "new", default)
         assert files.is_finished(finished, "gp", "rfn-0.5") == known
@@ -98,6 +98,14 @@ def test_a_setting_added_later_makes_no_old_cell_a_stranger(
         "mlp-8x2",
     ]
     path.write_text(whole)
+
+
+def test_a_setting_of_the_ensemble_is_no_part_of_other_cells(finished: Study) -> None:
+    other = replace(finished, variant=replace(finished.variant, ensemble_loss="mean"))
+    for model, known in {"boot-ens": False, "rfn-0.5": True, "mlp-8x2": True}.items():
+        assert files.is_finished(other, "gp", model) == known
+        same = plan.identity(other, "gp", model) == plan.identity(finished, "gp", model)
+        assert same == known
 
 
 class KilledError(Exception):
@@ -187,7 +195,7 @@ def test_recorded_commands_are_understood() -> None:
         training=Training(epochs=3),
     )
     for study in (Study(), smoke, PRESETS["authors"][1]):
-        for model in (plan.MEAN, "rfn-auto", "gp-exact"):
+        for model in (plan.MEAN, "rfn-auto", "gp-exact", "boot-ens"):
             words = plan.command(study, "gp", model).split()
             assert words[:3] == ["python", "-m", "devote.regression.study"]
             parsed = tyro.extras.overridable_config_cli(PRESETS, args=words[3:])
@@ -252,7 +260,7 @@ def test_presets_name_the_variant() -> None:
     assert (
         PRESETS["authors"][1].variant
         == AUTHORS
-        == Variant("uniform", "readout", "fan_out", "quicksort")
+        == Variant("uniform", "readout", "fan_out", "quicksort", ensemble_loss="mean")
     )
     assert parse_prior("rfn-0.25", AUTHORS).readout == "uniform"
 

@@ -89,7 +89,7 @@ class CalibrationCell:
             "command": plan.command(self.study, self.dataset, self.model),
             "preset": self.study.preset,
             "seeds": list(range(self.study.splits)),
-            "settings": self.study.settings(),
+            "settings": self.study.settings(self.model),
         }
 
 

@@ -19,24 +19,27 @@ from devote.loops.durable import atomic_write_text
 from devote.regression.plan import Study
 from devote.regression.scores import AUROC, RHO, Cell, over_sets
 from devote.regression.table import REFERENCE, TABLE_MODELS, paper_mean
-from devote.regression.tasks import AUTHORS, GP
+from devote.regression.tasks import AUTHORS, ENSEMBLE, GP
 
 LABEL = "calibration_variants"
 MODELS = tuple(model for model in TABLE_MODELS if model != REFERENCE)
-ALONE = ("readout", "trains", "init", "ties")
-"""Settings that are changed to the authors' one at a time."""
-RFN_ONLY = ("readout", "trains")
-"""These do not touch the other models."""
+FOURIER = tuple(model for model in MODELS if model.startswith("rfn"))
+ALONE = {
+    "readout": FOURIER,
+    "trains": FOURIER,
+    "init": MODELS,
+    "ties": MODELS,
+    "ensemble_loss": (ENSEMBLE,),
+}
+"""Settings that are changed to the authors' one at a time, and the models that they touch."""
 
 
 def variant_studies(scale: str, root: Path) -> dict[str, Study]:
     """The study by variant: the paper's, each of the authors' choices alone, and all of them."""
     base = replace(study_at(scale, root), models=MODELS)
     studies = {"paper": base}
-    rfn = tuple(model for model in MODELS if model.startswith("rfn"))
-    for name in ALONE:
+    for name, models in ALONE.items():
         variant = replace(base.variant, **{name: vars(AUTHORS)[name]})
-        models = rfn if name in RFN_ONLY else MODELS
         out = base.out.with_name(f"{base.out.name}-{name}")
         studies[name] = replace(base, variant=variant, models=models, out=out)
     return studies | {"authors": replace(authors_at(scale, root), models=MODELS)}
@@ -86,7 +89,7 @@ def _block(title: str, found: dict[str, list[Cell]], datasets: Sequence[str]) ->
 
 
 def _entry(variant: str, cells: Sequence[Cell], model: str, datasets: Sequence[str]) -> str:
-    if variant in RFN_ONLY and not model.startswith("rfn"):
+    if model not in ALONE.get(variant, MODELS):
         return "as paper"
     mine = {cell.dataset: cell for cell in cells if cell.model == model}
     if any(name not in mine for name in datasets):

@@ -41,7 +41,7 @@ def compute(study: Study, dataset: str, model: str, progress: Progress | None = 
     result = {
         "dataset": dataset,
         "model": model,
-        "settings": study.settings(),
+        "settings": study.settings(model),
         "seconds": round(float(np.sum(sittings[:, 1] - sittings[:, 0])), 1),
         "cpu_seconds": round(keep.cpu_seconds(), 1),
         "sittings": sittings.tolist(),
@@ -159,7 +159,8 @@ def _dataset(study: Study, name: str, reference: np.ndarray) -> Dataset:
 
 
 def _changes(study: Study, path: Path) -> dict[str, Any]:
-    return changed_settings(json.loads(path.read_text())["settings"], study.settings(), DEFAULTS)
+    saved = json.loads(path.read_text())
+    return changed_settings(saved["settings"], study.settings(saved["model"]), DEFAULTS)
 
 
 def _refuse_other_settings(study: Study, path: Path) -> None:

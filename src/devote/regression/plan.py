@@ -10,7 +10,7 @@ from devote.core.errors import UserError
 from devote.regression import tasks, uci
 from devote.regression.scores import AUTO, LENGTHS
 from devote.regression.table import TABLE_MODELS
-from devote.regression.tasks import AUTHORS, GP, Variant
+from devote.regression.tasks import AUTHORS, ENSEMBLE, GP, Variant
 from devote.regression.training import Training
 
 SIZES = tuple(f"mlp-{width}x{depth}" for depth in (1, 2) for width in (50, 100, 200, 400))
@@ -18,6 +18,8 @@ EVERY = (*uci.TABLES, GP)
 FAST = ("concrete", "energy", "wine", "yacht", GP)
 MEAN = "mean"
 """The cell that every other cell of a dataset reads."""
+ENSEMBLE_ONLY = "variant.ensemble_loss"
+"""No other model depends on it."""
 ROOT = Path("runs/calibration")
 
 
@@ -57,17 +59,18 @@ class Study:
         """Named or implied models, refused where unknown."""
         implied = TABLE_MODELS if self.rows == "table" else (*LENGTHS, AUTO, *SIZES)
         for model in self.models:
-            if model not in ("boot-ens", "gp-exact", MEAN):
+            if model not in (ENSEMBLE, "gp-exact", MEAN):
                 tasks.parse_prior(model, self.variant)
         return self.models or implied
 
-    def settings(self) -> dict[str, Any]:
-        """What a result depends on besides dataset and model, by dotted name."""
+    def settings(self, model: str) -> dict[str, Any]:
+        """What a model's results depend on besides the dataset, by dotted name."""
         training = asdict(self.training)
         del training["layout"]
         named = {"preset": self.preset, "splits": self.splits, "members": self.members}
         named |= {f"variant.{name}": value for name, value in asdict(self.variant).items()}
-        return named | {f"training.{name}": value for name, value in training.items()}
+        named |= {f"training.{name}": value for name, value in training.items()}
+        return {n: v for n, v in named.items() if n != ENSEMBLE_ONLY or model == ENSEMBLE}
 
 
 def identity(study: Study, dataset: str, model: str) -> str:
@@ -75,7 +78,7 @@ def identity(study: Study, dataset: str, model: str) -> str:
 
     A setting added later, whose default is what was done before, makes no old cell a stranger.
     """
-    table = {n: v for n, v in study.settings().items() if v != DEFAULTS[n]}
+    table = {n: v for n, v in study.settings(model).items() if v != DEFAULTS[n]}
     text = json.dumps(table | {"dataset": dataset, "model": model}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
@@ -112,14 +115,14 @@ def command(study: Study, dataset: str, model: str) -> str:
     words += ["--datasets", dataset, "--models", model]
     if study.out != base.out:
         words += ["--out", str(study.out)]
-    then = base.settings()
-    changed = {n: v for n, v in study.settings().items() if v != then[n]}
+    then = base.settings(model)
+    changed = {n: v for n, v in study.settings(model).items() if v != then[n]}
     for name, value in changed.items():
         words += [f"--{name.replace('_', '-')}", str(value)]
     return " ".join(words)
 
 
-DEFAULTS = Study().settings()
+DEFAULTS = Study().settings(ENSEMBLE)
 PRESETS = {
     "paper": ("The paper's text.", Study()),
     "authors": (

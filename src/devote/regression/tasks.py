@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from devote.regression.priors import MLP, RFN, Prior, Readout, Trains
 from devote.regression.splits import Split, Ties, gap_splits, unit_scale
 from devote.regression.training import Training, Watch, evaluate
 
-GP = "gp"
+GP, ENSEMBLE = "gp", "boot-ens"
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,15 @@ class Variant:
     ties: Ties = "rows"
     features: int = 1024  # paper
     weight_decay: float = 1e-4  # paper
+    ensemble_loss: Literal["each", "mean"] = "each"
+    """Members of the bootstrapped ensemble minimise each their own loss, or together its mean."""
+
+    def ensemble_decay(self, members: int) -> float:
+        """The mean has a member's gradient divided by their number, but not the decay beside it."""
+        return self.weight_decay * (members if self.ensemble_loss == "mean" else 1)
 
 
-AUTHORS = Variant(readout="uniform", trains="readout", init="fan_out", ties="quicksort")
+AUTHORS = Variant("uniform", "readout", "fan_out", "quicksort", ensemble_loss="mean")
 
 
 class Dataset(NamedTuple):
@@ -141,14 +147,14 @@ def answer(
             for rows, at in zip(data.labelled, data.asked, strict=True)
         ]
         return Answer(np.stack([m for m, _ in pairs]), np.stack([s for _, s in pairs]))
-    if model == "boot-ens":
+    if model == ENSEMBLE:
         nets = fit_bootstrap(
             data.labelled,
             members,
             training,
             seeds,
             MLP(init=variant.init),
-            variant.weight_decay,
+            variant.ensemble_decay(members),
             watch,
         )
         outputs = evaluate(nets, data.asked)

@@ -105,29 +105,32 @@ BIASED: Own = {
     for task in CONTROL_TASKS
     for agent in ("rnd", "thompson", "devote-no-rfn")
 }
+# A small model is enough for tasks that show their state; short sequences vary a batch more.
+SOMBRL = UncertaintySettings(
+    model=WorldModelSettings(
+        model_width=32,
+        model_depth=2,
+        memory_size=64,
+        memory_blocks=1,
+        code_groups=4,
+        code_classes=8,
+    ),
+    sequence_length=8,
+    guesser_width=64,
+    embedding_size=16,
+    model_rate=1e-3,
+)
+# Critics see mazes at a length of 12; the guessers get what DEVOTE's prior has.
+SOMBRL_MAZE = replace(SOMBRL, guesser_length=MAZE.length_scale)
 OWN: Own = {
     **BIASED,
     # fewer ReLU units than cosines, as in the paper: 192 to 1,024
     "rnd": {"num_features": 64},
     "thompson": {"prior_width": 64},
     "devote-no-rfn": {"num_features": 64},
-    # a small model is enough for tasks that show their state; short sequences vary a batch more
-    "sombrl": {
-        "uncertainty": UncertaintySettings(
-            model=WorldModelSettings(
-                model_width=32,
-                model_depth=2,
-                memory_size=64,
-                memory_blocks=1,
-                code_groups=4,
-                code_classes=8,
-            ),
-            sequence_length=8,
-            guesser_width=64,
-            embedding_size=16,
-            model_rate=1e-3,
-        )
-    },
+    "sombrl": {"uncertainty": SOMBRL},
+    ("spiral", "sombrl"): {"uncertainty": SOMBRL_MAZE},
+    ("u_maze", "sombrl"): {"uncertainty": SOMBRL_MAZE},
 }
 # For tasks that nobody has tuned: units of half the range of an entry, rewards of any size.
 ANY = DevoteSettings(

@@ -6,30 +6,30 @@ from pathlib import Path
 from devote.experiments.coverage import SPIRAL, deep_sea, figure_of
 from devote.experiments.figure import Figure
 from devote.experiments.study import SCALES, Method, Study
-from devote.run import Run
 
 TUNING_SEED, TUNING_SEEDS = 101, 2
 TRIALS: dict[str, tuple[dict[str, str], ...]] = {
     "rnd": (
-        {"optimism": "1"},
-        {"optimism": "10"},
-        {"optimism": "10", "corrector_rate": "3e-4"},
-        {"optimism": "10", "corrector_sees_action": "true"},
+        {"corrector_rate": "1e-3", "num_features": "64", "optimism": "1"},
+        {"corrector_rate": "3e-4", "num_features": "64", "optimism": "1"},
+        {"corrector_rate": "1e-3", "num_features": "256", "optimism": "1"},
+        {"corrector_rate": "1e-3", "num_features": "64", "optimism": "10"},
     ),
     "thompson": (
-        {"prior_scale": "1"},
-        {"prior_scale": "3"},
-        {"prior_scale": "10"},
-        {"prior_scale": "10", "num_members": "8"},
+        {"prior_scale": "1", "num_members": "4", "prior_width": "64"},
+        {"prior_scale": "10", "num_members": "4", "prior_width": "64"},
+        {"prior_scale": "1", "num_members": "8", "prior_width": "64"},
+        {"prior_scale": "1", "num_members": "4", "prior_width": "256"},
     ),
     "sombrl": (
-        {"intrinsic_weight": "1"},
-        {"intrinsic_weight": "0.05"},
-        {"intrinsic_weight": "0.05", "model_rate": "3e-4"},
-        {"intrinsic_weight": "0.05", "value_head": "two_hot"},
+        {"intrinsic_weight": "1", "model_rate": "1e-3", "value_head": "scalar"},
+        {"intrinsic_weight": "0.05", "model_rate": "1e-3", "value_head": "scalar"},
+        {"intrinsic_weight": "1", "model_rate": "3e-4", "value_head": "scalar"},
+        {"intrinsic_weight": "1", "model_rate": "1e-3", "value_head": "two_hot"},
     ),
 }
-"""What was tried with each rival; all else is the preset's."""
+"""What was tried with each rival. A trial sets all that any trial of its agent sets: it stays the
+same run when a winner has gone into the preset."""
 
 
 def methods() -> tuple[Method, ...]:
@@ -48,9 +48,4 @@ def tuning(scale: str, root: Path) -> Figure:
     sea = replace(deep_sea(30, 55_000, TUNING_SEEDS), first_seed=TUNING_SEED)
     title = "Coverage without rewards: trials of the rivals, on tuning seeds"
     study = Study("tuning", title, SCALES[scale], (maze, sea), methods(), root=root)
-    # what a trial sets may be a preset's own value: of equal runs only the first is a trial
-    trials: dict[Run, Method] = {}
-    for way in study.methods:
-        trials.setdefault(study.run(maze, way, TUNING_SEED), way)
-    study = replace(study, methods=tuple(trials.values()))
     return figure_of(study, Path("results/tuning") / scale)

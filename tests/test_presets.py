@@ -102,7 +102,7 @@ def test_what_agents_have_of_their_own_names_agents_and_tasks(preset: str) -> No
 
 
 ABLATIONS: dict[str, set[str]] = {
-    "devote-no-rfn": {"prior", "num_features"},  # ReLU units need fewer than cosines
+    "devote-no-rfn": {"prior", "num_features"},  # a network of its own
     "devote-no-resets": {"reset_strength"},
     "devote-no-tud-opt": {"propagation"},
     "devote-no-tud-opt-ucb": {"propagation", "bonus"},

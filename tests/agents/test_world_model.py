@@ -1,5 +1,6 @@
 """The world model learns what it is shown, and each of its losses moves what it should."""
 
+from dataclasses import replace
 from functools import cache
 
 import jax
@@ -155,6 +156,26 @@ def test_divergence_of_the_prior_is_cross_entropy_less_entropy() -> None:
     wanted = np.sum(other * np.log(other / one), axis=(-2, -1))
     for value in divergences(path, 0.0).values():
         np.testing.assert_allclose(value, wanted, rtol=1e-5)
+
+
+@pytest.mark.parametrize("term", ["dynamics", "representation"])
+def test_each_divergence_has_its_own_weight(term) -> None:
+    steps, net = in_time(some_batch(5, SPECS["continuous"], 12), 6), model("continuous")
+    names = {"dynamics": "rssm.foresight", "representation": "rssm.hindsight"}
+    only = replace(SMALL, dynamics_weight=0.0, representation_weight=0.0, free_nats=0.0)
+
+    def moved(settings: WorldModelSettings) -> dict[str, float]:
+        gradient = jax.jit(
+            jax.grad(lambda net: world_model_loss(net, settings, steps, steps.next_obs, KEY)[0])
+        )(net)
+        return {name: float(np.abs(leaf).sum()) for name, leaf in named_leaves(gradient).items()}
+
+    without, with_it = moved(only), moved(replace(only, **{f"{term}_weight": 1.0}))
+    changed = {name for name in without if with_it[name] != without[name]}
+    assert any(names[term] in name for name in changed), changed
+    if term == "representation":  # the prior learns from nothing else
+        assert not any(names["dynamics"] in name for name in changed)
+        assert not any(value for name, value in without.items() if names["dynamics"] in name)
 
 
 def test_state_starts_anew_at_first() -> None:

@@ -4,8 +4,9 @@ import csv
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from devote.experiments.claims import Claim
 from devote.experiments.compare import Compare, command_of, output_of, study_of
 from devote.experiments.record import write_record
 from devote.experiments.report import write_report
-from devote.experiments.results import collect, final_value
+from devote.experiments.results import Scores, collect, final_value
 from devote.experiments.runner import Outcome
 from devote.experiments.sentences import sentence, sentences
 from devote.experiments.study import Study
@@ -224,7 +225,7 @@ def test_command_draws_writes_and_says(
     assert cli.dispatch(["compare", *words]) == 0
     said = capsys.readouterr().out
     assert "devote is above sac (difference +0.300 [" in said
-    assert "devote and sac cannot be told apart (difference +0.000 [" in said
+    assert "devote and sac cannot be told apart at the end (difference +0.000 [" in said
     assert (out / "compare.png").stat().st_size > 10_000
     with open(out / "table.csv") as file:
         rows = list(csv.DictReader(file))
@@ -420,10 +421,50 @@ def test_final_value_of_a_return_is_the_mean_of_the_last_tenth() -> None:
 def test_sentences_say_what_the_seeds_allow(
     mine: list[float], theirs: list[float], words: str
 ) -> None:
-    text = sentence("maze", {"a": np.array(mine), "b": np.array(theirs)}, "a")
+    scores = {"a": Scores(*[np.array(mine)] * 2), "b": Scores(*[np.array(theirs)] * 2)}
+    text = sentence("maze", scores, "a")
     assert words in text
     claims = ("above", "below", "apart", "too few", "no interval")
     assert sum(claim in text for claim in claims) == 1
+
+
+def test_runs_that_end_alike_are_told_apart_by_their_averages() -> None:
+    end, early, late = np.ones(5), 0.9 + 0.01 * np.arange(5), 0.6 + 0.01 * np.arange(5)
+    scores = {"a": Scores(end, early), "b": Scores(end, late), "c": Scores(end[:2], late[:2])}
+    text = sentence("maze", scores, "a")
+    assert "a and b cannot be told apart at the end" in text
+    assert "on average over the run a is above (difference +0.300" in text
+    assert "a and c: with 2 seeds no interval" in text  # and b is spoken of all the same
+    assert "on average over the run b is below" in sentence("maze", scores, "b")
+
+
+def test_averages_are_over_the_whole_budget(study: Study, tmp_path: Path) -> None:
+    scores = collect(study, tmp_path).scores("deep_sea_size_6", "devote")
+    np.testing.assert_allclose(scores.final, 0.8 + 0.01 * np.arange(5))
+    np.testing.assert_allclose(scores.average, (1.2 + 0.02 * np.arange(5)) / 3)
+
+
+def test_a_run_from_before_a_default_was_changed_counts_nowhere_and_is_kept(
+    study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, key = tmp_path / "out", ("deep_sea_size_6", "sac", 0)
+    write_report(study, out, "devote compare")
+    cell = study.runs()[key]
+    settings = asdict(cell.run)
+    settings["loop"]["batch_size"] += 1
+    (cell.folder / "settings.json").write_text(json.dumps(settings))
+    record = json.loads(cell.record.read_text())
+    cell.record.write_text(json.dumps(record | {"settings": settings}))
+    assert cell.outdated()
+    results = collect(study, out)
+    assert [line.seed for line in results.of(*key[:2])] == [1, 2, 3, 4]
+    assert [(line.task, line.method, line.seed) for line in results.set_aside] == [key]
+    monkeypatch.setattr(
+        "devote.loops.train.train", lambda plan: SimpleNamespace(stopped_by="a test")
+    )
+    cell.make()
+    assert not cell.outdated()
+    assert (cell.folder.parent / f"{cell.folder.name}.outdated0" / "metrics.csv").is_file()
 
 
 def test_recorded_command_is_the_comparison_again() -> None:
@@ -458,7 +499,7 @@ def test_claims_of_the_paper_are_held_against_the_runs(
         [words, task, "devote", f"{relation} sac"]
         for words, task in zip(("DEVOTE explores", "", ""), tasks, strict=True)
     ]
-    assert [row[5] for row in told] == [sea, maze, "not run"]
+    assert [row[5] for row in told] == [row[7] for row in told] == [sea, maze, "not run"]
     assert told[0][4].startswith("+0.300 [")
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from devote.loops import checkpoint, durable
+from devote.core import durable
+from devote.loops import checkpoint
 
 # Imports JAX once, then forks a child for each kill; a child that survives exits with 0.
 # A kill does not lose what the kernel already has, so these scenes save the time of fsync.

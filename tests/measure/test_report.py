@@ -1,6 +1,7 @@
 """The report on models that are not ours, and what it refuses."""
 
 import json
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -51,7 +52,6 @@ def test_report_on_three_kinds_of_model(build: Any, least: float) -> None:
     report = calibration_report(build(*train), inside, outside, slices=(0, 1), names=("a", "b"))
     assert least < report.numbers["auroc"] <= 1
     assert report.numbers["outside_sharpness"] > report.numbers["inside_sharpness"]
-    assert report.inside_coverage.shape == report.levels.shape
     walk = report.slices[0]
     assert walk.name == "a"
     assert walk.std[45:55].mean() > walk.std[:10].mean()
@@ -65,6 +65,47 @@ def test_report_on_three_kinds_of_model(build: Any, least: float) -> None:
     assert errors == {name: coverage[name] for name in ("inside", "outside")}
 
 
+@pytest.mark.parametrize("form", ["pair", "samples"])
+def test_every_number_of_a_model_that_can_be_worked_out(form: str) -> None:
+    """The mean is 0, the errors are the targets; twice as unsure outside, where it errs more."""
+    inside_y, outside_y = np.linspace(-1, 1, 101), np.linspace(-4, 4, 101)
+    inside_x, outside_x = np.zeros((101, 1)), np.ones((101, 1))
+    spread = np.array([-1.0, -0.5, 0.0, 0.5, 1.0]) / np.sqrt(0.5)  # mean 0, deviation 1
+
+    def predict(x: np.ndarray) -> Any:
+        std = 1 + x[:, 0]
+        return (np.zeros(len(x)), std) if form == "pair" else spread[:, None] * std
+
+    walks = (number for number in [0])  # any iterable
+    report = calibration_report(
+        predict, (inside_x, inside_y), (outside_x, outside_y), walks, slice_points=3
+    )
+    # the ninetieth percentile of the errors inside is 0.9: of the 101 outside, 78 are larger
+    known = {
+        "auroc": 1.0,
+        "correlation": np.corrcoef(np.abs([*inside_y, *outside_y]), np.repeat([1.0, 2.0], 101))[
+            0, 1
+        ],
+        "misfit_share": np.mean(np.abs(outside_y) > 0.9),
+        "inside_sharpness": 1.0,
+        "outside_sharpness": 2.0,
+        "inside_rmse": np.sqrt(np.mean(inside_y**2)),
+        "outside_rmse": np.sqrt(np.mean(outside_y**2)),
+    }
+    if form == "pair":
+        half = np.array([NormalDist().inv_cdf(0.5 + level / 2) for level in report.levels])
+    else:  # of five samples the smallest is the quantile 1/6 and the largest 5/6
+        half = np.interp((1 + report.levels) / 2, np.arange(1, 6) / 6, spread)
+    for side, y in (("inside", inside_y), ("outside", outside_y)):
+        wide = half if side == "inside" else 2 * half
+        covered = np.array([np.mean(np.abs(y) <= width) for width in wide])
+        np.testing.assert_allclose(getattr(report, f"{side}_coverage"), covered, atol=0.011)
+        shown = getattr(report, f"{side}_coverage")
+        known[f"{side}_miscoverage"] = np.abs(shown - report.levels).mean()
+    assert report.numbers == pytest.approx(known)
+    np.testing.assert_allclose(report.slices[0].std, [1.0, 1.5, 2.0])
+
+
 def test_what_it_refuses() -> None:
     _, inside, outside = data()
     good = lambda x: (np.zeros(len(x)), np.arange(len(x), dtype=float))  # noqa: E731
@@ -73,6 +114,7 @@ def test_what_it_refuses() -> None:
         (lambda x: (x, x, x), "tuple of 3"),
         (lambda x: np.zeros(len(x)), "samples"),
         (lambda x: [np.zeros(len(x)), np.ones(len(x))], "a list"),
+        (lambda x: np.stack([np.zeros(len(x)), np.ones(len(x))]), "at least 3 samples"),
         (lambda x: np.zeros((len(x), 3)), "first axis"),
         (lambda x: (np.zeros(len(x)), -np.ones(len(x))), "at least 0"),
         (lambda x: (np.zeros(len(x)), np.full(len(x), np.nan)), "finite"),
@@ -104,7 +146,9 @@ def test_what_it_refuses() -> None:
 
 def test_a_number_that_is_not_there_is_null_in_json() -> None:
     _, inside, outside = data()
-    constant = lambda x: (np.zeros(len(x)), np.ones(len(x)))  # noqa: E731
+    constant = lambda x: (np.zeros(len(x)), np.full(len(x), 1e5))  # noqa: E731
     report = calibration_report(constant, inside, outside)
+    heights = [patch.get_height() for patch in draw_report(report).axes[2].patches]
+    assert np.isfinite(heights).all()
     assert np.isnan(report.numbers["correlation"])
     assert json.loads(json.dumps(report.as_dict(), allow_nan=False))["correlation"] is None

@@ -1,5 +1,5 @@
 """With an ensemble that never learns, SOMBRL's intrinsic value is the discounted disagreement that
-its explorer will meet."""
+its explorer will meet; its task value is that of the rewards."""
 
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ from tiny import UNCERTAINTY, fresh
 CHAIN = (  # 0 -> 1 -> 2 -> over, and 3 for ever
     Row(0.0, 1, False),
     Row(0.0, 2, False),
-    Row(0.0, 2, True),
+    Row(1.0, 2, True),
     Row(0.0, 3, False),
 )
 SETTINGS = SombrlSettings(
@@ -34,7 +34,7 @@ def discounted(reward, probs) -> np.ndarray:
     return values
 
 
-def test_intrinsic_value_is_the_discounted_disagreement_that_the_explorer_meets() -> None:
+def test_values_are_of_the_rewards_and_of_the_disagreement_that_the_explorer_meets() -> None:
     state = train(AGENT, fresh(AGENT), 1000, CHAIN)
     obs, action = (np.concatenate(x) for x in zip(*map(where, range(4)), strict=True))
 
@@ -44,11 +44,14 @@ def test_intrinsic_value_is_the_discounted_disagreement_that_the_explorer_meets(
         return (
             AGENT.uncertainty(state.beliefs, obs, action),
             state.intrinsic_value.net(obs, action),
+            state.task.task_value.net(obs, action),
             *(actor._probs(obs[::2]) for actor in actors),
         )
 
-    reward, found, probs, slow = map(np.asarray, seen(state))
+    reward, found, task, probs, slow = map(np.asarray, seen(state))
     reward, found = reward.reshape(4, 2), found.reshape(4, 2)
+    of_rewards = np.array([DISCOUNT**2, DISCOUNT, 1.0, 0.0])
+    np.testing.assert_allclose(task.reshape(4, 2), of_rewards[:, None].repeat(2, 1), atol=0.15)
     wanted = discounted(reward, probs)
     others = {
         "slow copy": discounted(reward, slow),

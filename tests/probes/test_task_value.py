@@ -35,8 +35,8 @@ def rivals():
     names = [name for name in kinds.values() if name not in ("sac", "devote")]
     turns = cycle([("two_hot", "continuous"), ("scalar", "discrete")])
     cases = [(name, *turn) for name, turn in zip(names, turns, strict=False)]
-    # a table of single transitions has no runs of them
-    return [case for case in cases if built(*case).sequence_length == 1]
+    # SOMBRL has a probe of its own, with a world model that is small enough
+    return [case for case in cases if case[0] != "sombrl"]
 
 
 CASES += rivals()

@@ -153,6 +153,10 @@ def test_a_failed_fit_leaves_the_former_one() -> None:
     with pytest.raises(ValueError, match="NaN"):
         model.fit(np.full((9, 3), np.nan), np.ones(9))
     np.testing.assert_array_equal(model.predict(x), before)
+    model.set_params(rate=1e30)
+    with pytest.raises(ValueError, match="finite weights"):
+        model.fit(np.column_stack([x, x[:, 0]]), y)  # at the end of a fit to other columns
+    np.testing.assert_array_equal(model.predict(x), before)
 
 
 @pytest.mark.parametrize(("prior", "limit"), [(RFN(0.5, features=16), 5e5), (MLP(8, 1), 3.4e38)])

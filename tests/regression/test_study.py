@@ -1,5 +1,6 @@
 """The study: every cell once, resumed, refused where settings differ; its table and figures."""
 
+import hashlib
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,7 @@ pytest.importorskip("sklearn")
 
 from devote.figures import calibration as figures
 from devote.regression import cells as files
-from devote.regression import keeping, plan, uci
+from devote.regression import keeping, plan, splits, uci
 from devote.regression.plan import PRESETS, Study
 from devote.regression.scores import COLUMNS, LENGTHS, Cell, regret
 from devote.regression.study import main as study_main
@@ -172,9 +173,85 @@ def test_kept_state_of_other_settings_or_half_a_file_is_ignored(
         same, done = keeping.Keep(path, digest, ("fit",)).stage("fit").restore(start)
         assert (same is start, done) == (True, 0)
     file = keeping.kept_path(path, "fit")
-    file.write_bytes(file.read_bytes()[:100])
-    assert keeping.Keep(path, "one", ("fit",)).stage("fit").restore(begun)[1] == 0
-    assert keeping.share_done(file, "one") == 0
+    for left in (100, 0):
+        file.write_bytes(file.read_bytes()[:left])
+        assert keeping.Keep(path, "one", ("fit",)).stage("fit").restore(begun)[1] == 0
+        assert keeping.share_done(file, "one") == 0
+
+
+def test_an_empty_result_is_named(finished: Study) -> None:
+    path = finished.out / "gp" / "rfn-0.5.json"
+    whole = path.read_bytes()
+    path.write_bytes(b"")
+    with pytest.raises(ValueError, match=r"JSON in .*rfn-0\.5\.json.*delete it"):
+        run(finished)
+    path.write_bytes(whole)
+
+
+@pytest.fixture
+def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
+    """A tiny study of a made-up table called yacht, whose fits are told every second epoch."""
+    generator = np.random.default_rng(0)
+    x = generator.uniform(size=(120, 3))
+    values = np.round(np.column_stack([x, x @ [1.0, -2.0, 0.5]]), 3)
+    digest = hashlib.sha256(uci.as_csv(values).encode()).hexdigest()
+    monkeypatch.setitem(uci.TABLES, "yacht", uci.Table((120, 4), digest, ()))
+    (tmp_path / "yacht.csv").write_text(uci.as_csv(values))
+    monkeypatch.setattr("devote.regression.training._CHUNK", 2)
+    monkeypatch.setattr(keeping, "PAUSE", 0.0)
+    return replace(
+        PRESETS["smoke"][1],
+        datasets=("yacht",),
+        models=("rfn-0.5",),
+        data=tmp_path,
+        out=tmp_path / "whole",
+        training=Training(epochs=6),
+        variant=Variant(features=16),
+    )
+
+
+def test_a_table_is_scored_at_its_own_rows(table: Study) -> None:
+    run(table)
+    means = dict(np.load(table.out / "yacht/mean.npz"))
+    answer = dict(np.load(table.out / "yacht/rfn-0.5.npz"))
+    rows = splits.unit_scale(uci.load("yacht", table.data))
+    scores = json.loads((table.out / "yacht/rfn-0.5.json").read_text())["splits"]
+    for number in range(table.splits):
+        _, inside, outside = splits.gap(rows[:, :-1], number)
+        judged = np.concatenate([inside, outside])
+        std, mean = answer["std"][number], means["mean"][number]
+        for name, target in {"y": rows[:, -1], "f": means["reference"]}.items():
+            expected = np.corrcoef(np.abs(target[judged] - mean), std)[0, 1]
+            assert scores[number][f"rho_{name}"] == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.parametrize("chunks", [2, 5])
+def test_a_mean_killed_in_either_of_its_fits_goes_on(
+    table: Study, chunks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cut = replace(table, out=table.out.with_name("cut"))
+    files.compute(table, "yacht", plan.MEAN)
+    with monkeypatch.context() as patch:
+        killed_after(chunks, patch)
+        with pytest.raises(KilledError):
+            files.compute(cut, "yacht", plan.MEAN)
+    with monkeypatch.context() as patch:
+        told = killed_after(99, patch)
+        files.compute(cut, "yacht", plan.MEAN)
+    assert told == {2: [6, 2, 4, 6], 5: [6]}[chunks]
+    one, other = (dict(np.load(s.out / "yacht/mean.npz")) for s in (table, cut))
+    for name in ("mean", "reference"):
+        np.testing.assert_array_equal(one[name], other[name])
+
+
+def test_cells_of_other_rows_are_not_put_together(
+    table: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files.compute(table, "yacht", plan.MEAN)
+    sorted_otherwise = splits.gap
+    monkeypatch.setattr(splits, "gap", lambda x, number, ties: sorted_otherwise(x, number + 1))
+    with pytest.raises(ValueError, match="the same rows in every split"):
+        files.compute(table, "yacht", "rfn-0.5")
 
 
 def test_state_is_written_after_a_pause_and_at_the_end(tmp_path: Path) -> None:

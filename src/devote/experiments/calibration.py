@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from devote.core.durable import atomic_write_text
 from devote.experiments.calibration_cell import CalibrationCell, cells_at, what_they_took
 from devote.experiments.figure import Figure
 from devote.experiments.record import write_readme
-from devote.loops.durable import atomic_write_text
 from devote.regression import cells as files
 from devote.regression import table as tables
 from devote.regression.plan import PRESETS, Study, cells_of

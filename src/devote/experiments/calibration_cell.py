@@ -110,12 +110,12 @@ def what_they_took(asked: Sequence[CalibrationCell]) -> str:
     machines = "; ".join(sorted({record["machine"] for record in records})) or machine()
     days = sorted({record["finished"] for record in records}) or ["unknown"]
     period = " to ".join(dict.fromkeys((days[0], days[-1])))
-    core = in_words(sum(result["seconds"] for result in results))
+    processor = in_words(sum(result["cpu_seconds"] for result in results))
     seconds, cores = wall_time([tuple(s) for result in results for s in result["sittings"]])
     return (
         f"{there} of {len(asked)} cells, finished {period} on {machines}. "
         f"With the separate means and all that they need ({len(results)} fits and compositions): "
-        f"{core} of core time, {in_words(seconds)} of wall time on "
+        f"{processor} of processor time, {in_words(seconds)} of wall time on "
         f"{cores} core{'s' if cores > 1 else ''}."
     )
 

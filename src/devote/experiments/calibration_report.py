@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from devote.core.durable import atomic_write_text
 from devote.experiments.calibration import note, study_at
 from devote.experiments.figure import Figure
 from devote.experiments.record import write_readme
-from devote.loops.durable import atomic_write_text
 from devote.measure.report import Predict, calibration_report
 from devote.regression.gp_task import PAPER, draw_task
 from devote.regression.plan import Study

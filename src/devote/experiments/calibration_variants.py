@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from devote.core.durable import atomic_write_text
 from devote.experiments.calibration import (
     authors_at,
     figure_of_cells,
@@ -15,11 +16,12 @@ from devote.experiments.calibration import (
 )
 from devote.experiments.calibration_cell import cells_at
 from devote.experiments.figure import Figure
-from devote.loops.durable import atomic_write_text
+from devote.regression.cells import result_path
 from devote.regression.plan import Study
 from devote.regression.scores import AUROC, RHO, Cell, over_sets
+from devote.regression.store import read_arrays
 from devote.regression.table import REFERENCE, TABLE_MODELS, paper_mean
-from devote.regression.tasks import AUTHORS, ENSEMBLE, GP
+from devote.regression.tasks import AUTHORS, ENSEMBLE, GP, judged
 
 LABEL = "calibration_variants"
 MODELS = tuple(model for model in TABLE_MODELS if model != REFERENCE)
@@ -32,6 +34,7 @@ ALONE = {
     "ensemble_loss": (ENSEMBLE,),
 }
 """Settings that are changed to the authors' one at a time, and the models that they touch."""
+SHARE = "sigma_share"
 
 
 def variant_studies(scale: str, root: Path) -> dict[str, Study]:
@@ -55,7 +58,10 @@ def calibration_variants(scale: str, root: Path) -> Figure:
     caption = note(studies["paper"], LABEL, scale)
 
     def draw(out: Path) -> list[Path]:
-        found = {name: scores_of(study) for name, study in studies.items()}
+        found = {
+            name: [with_shares(study, cell) for cell in scores_of(study)]
+            for name, study in studies.items()
+        }
         if not any(found.values()):
             return []
         datasets = studies["paper"].chosen_datasets()
@@ -65,30 +71,46 @@ def calibration_variants(scale: str, root: Path) -> Figure:
     return figure_of_cells(LABEL, "Calibration by variant", scale, parts, draw, caption)
 
 
+def with_shares(study: Study, cell: Cell) -> Cell:
+    """A cell with what its sigma keeps where there is data: by split the median inside the training
+    distribution over the median in the gap."""
+    std = read_arrays(result_path(study, cell.dataset, cell.model).with_suffix(".npz"))["std"]
+    inside, outside = judged(cell.dataset)
+    medians = [np.median(part, axis=1) for part in np.split(std, [inside, inside + outside], 1)[:2]]
+    return cell._replace(splits={**cell.splits, SHARE: (medians[0] / medians[1]).tolist()})
+
+
 def as_markdown(found: dict[str, list[Cell]], datasets: Sequence[str]) -> str:
-    """Two tables, the mean of the UCI sets and the GP task; variant by model."""
+    """Scores, then shares, of the UCI sets together and of the GP task; variant by model."""
     uci = [name for name in datasets if name != GP]
+    sets = {f"Mean of {', '.join(uci)}": uci, "GP task": [GP] if GP in datasets else []}
     parts = ["Each entry: AUROC (misfits err against y) / correlation of |f - mu| and sigma.\n"]
-    if uci:
-        parts.append(_block(f"Mean of {', '.join(uci)}", found, uci))
-    if GP in datasets:
-        parts.append(_block("GP task", found, [GP]))
+    parts += [_block(title, found, names, (AUROC, RHO)) for title, names in sets.items() if names]
+    parts.append(
+        "Each entry: median sigma inside the training distribution over that in the gap.\n"
+    )
+    parts += [_block(title, found, names, (SHARE,)) for title, names in sets.items() if names]
     return "\n".join(parts)
 
 
-def _block(title: str, found: dict[str, list[Cell]], datasets: Sequence[str]) -> str:
+def _block(
+    title: str, found: dict[str, list[Cell]], datasets: Sequence[str], scores: Sequence[str]
+) -> str:
     lines = [f"{title}\n", "| variant | " + " | ".join(MODELS) + " |"]
     lines.append("| --- " * (len(MODELS) + 1) + "|")
     for variant, cells in found.items():
-        texts = [_entry(variant, cells, model, datasets) for model in MODELS]
+        texts = [_entry(variant, cells, model, datasets, scores) for model in MODELS]
         lines.append(f"| {variant} | " + " | ".join(texts) + " |")
-    theirs = [[paper_mean(model, score, datasets) for score in (AUROC, RHO)] for model in MODELS]
-    texts = [" / ".join("-" if v is None else f"{v:.3f}" for v in pair) for pair in theirs]
-    lines.append("| printed in the paper | " + " | ".join(texts) + " |")
+    if SHARE not in scores:
+        theirs = [[paper_mean(model, score, datasets) for score in scores] for model in MODELS]
+        texts = [" / ".join("-" if v is None else f"{v:.3f}" for v in pair) for pair in theirs]
+        lines.append("| printed in the paper | " + " | ".join(texts) + " |")
     return "\n".join(lines) + "\n"
 
 
-def _entry(variant: str, cells: Sequence[Cell], model: str, datasets: Sequence[str]) -> str:
+def _entry(
+    variant: str, cells: Sequence[Cell], model: str, datasets: Sequence[str], scores: Sequence[str]
+) -> str:
     if model not in ALONE.get(variant, MODELS):
         return "as paper"
     mine = {cell.dataset: cell for cell in cells if cell.model == model}
@@ -96,7 +118,7 @@ def _entry(variant: str, cells: Sequence[Cell], model: str, datasets: Sequence[s
         return "-"
     return " / ".join(
         _number(*over_sets([mine[name].estimate(score) for name in datasets])[:2])
-        for score in (AUROC, RHO)
+        for score in scores
     )
 
 

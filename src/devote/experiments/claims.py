@@ -28,30 +28,41 @@ class Claim:
     """A key of HOLDS."""
     others: tuple[str, ...]
     tasks: tuple[str, ...]
+    beyond: tuple[str, ...] = ()
+    """Tasks that the paper does not show and the claim is held against all the same."""
+
+
+HEADER = ("the paper", "task", "method", "should be", "at the end", "", "on average", "")
 
 
 def as_markdown(claims: Sequence[Claim], results: Results) -> str:
-    """A row for every claim, task and other method."""
-    lines = ["| the paper | task | method | should be | difference | here |", "| --- " * 6 + "|"]
+    """A row for every claim, task and other method: difference and verdict, of the final values
+    and of their averages over the budget."""
+    lines = [f"| {' | '.join(HEADER)} |", "| --- " * len(HEADER) + "|"]
     lines += [row for claim in claims for row in _rows(claim, results)]
     return "\n".join(lines)
 
 
 def _rows(claim: Claim, results: Results) -> Iterator[str]:
     words = claim.words
-    for task in claim.tasks:
+    for task in (*claim.tasks, *claim.beyond):
+        name = f"{task} (ours)" if task in claim.beyond else task
         for other in claim.others:
-            mine, theirs = (
-                np.array([line.final for line in results.of(task, method)])
-                for method in (claim.method, other)
-            )
-            difference, verdict = "-", "not run"
-            if min(len(mine), len(theirs)) >= FEWEST:
-                finding, difference, _ = compared(mine, theirs)
-                verdict = judged(claim.relation, finding)
-            should = f"{claim.relation} {other}"
-            yield f"| {words} | {task} | {claim.method} | {should} | {difference} | {verdict} |"
+            mine, theirs = (results.scores(task, method) for method in (claim.method, other))
+            cells = [words, name, claim.method, f"{claim.relation} {other}"]
+            cells += _held(claim.relation, mine.final, theirs.final)
+            cells += _held(claim.relation, mine.average, theirs.average)
+            yield f"| {' | '.join(cells)} |"
             words = ""
+
+
+def _held(relation: str, mine: np.ndarray, theirs: np.ndarray) -> tuple[str, str]:
+    """Difference and verdict."""
+    fewest = min(len(mine), len(theirs))
+    if fewest < FEWEST:
+        return "-", "too few seeds" if fewest else "not run"
+    finding, difference, _ = compared(mine, theirs)
+    return difference, judged(relation, finding)
 
 
 def judged(relation: str, finding: str) -> str:

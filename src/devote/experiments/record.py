@@ -8,9 +8,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from devote.core.durable import atomic_write_text
 from devote.core.errors import UserError
 from devote.experiments.cell import Cell
-from devote.loops.durable import atomic_write_text
 
 TIMED = {"kinds", "size", "seconds"}
 """What every record has, whatever its cell describes."""

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from devote.core.durable import atomic_write_text
 from devote.experiments import claims as claimed
 from devote.experiments import results as files
 from devote.experiments.claims import Claim
@@ -12,7 +13,6 @@ from devote.experiments.sentences import caveat, sentences
 from devote.experiments.study import Study, Task
 from devote.experiments.table import as_csv, as_markdown, rows_of, span
 from devote.figures.curves import Panel, save_panels
-from devote.loops.durable import atomic_write_text
 from devote.measure.curves import BINS, WINDOW, aggregate
 
 
@@ -109,7 +109,8 @@ def _readme(
 def _claimed(claims: Sequence[Claim], results: Results) -> str:
     return (
         "\n## Claim by claim\n\nWhat the paper says of its own scale, and what the runs above "
-        "allow to say of theirs; differences as in the sentences.\n\n"
+        "allow to say of theirs; differences as in the sentences, of the final values and of the "
+        "averages over the budget. The paper does not show tasks marked (ours).\n\n"
         f"{claimed.as_markdown(claims, results)}\n"
     )
 

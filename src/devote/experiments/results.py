@@ -5,16 +5,16 @@ import io
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from devote.core.durable import atomic_write_text
 from devote.core.errors import UserError
 from devote.experiments.changes import require_known
 from devote.experiments.record import read_record
 from devote.experiments.study import Study, Task
 from devote.experiments.training import METRICS, TrainingCell
-from devote.loops.durable import atomic_write_text
 from devote.measure.curves import Observations
 
 Key = tuple[str, str, int]
@@ -45,6 +45,14 @@ class RunLine:
     command: str
 
 
+class Scores(NamedTuple):
+    """A method on a task, by seed."""
+
+    final: np.ndarray
+    average: np.ndarray
+    """Over the whole budget: it tells runs apart that end alike."""
+
+
 @dataclass(frozen=True)
 class Results:
     """All runs that a study asks for and that are known, and their curves."""
@@ -66,6 +74,13 @@ class Results:
         columns = self.curves[line.task, line.method, line.seed]
         return Observations(columns["step"], columns[line.metric])
 
+    def scores(self, task: str, method: str) -> Scores:
+        """What the runs of a method came to; its logged values are evenly spaced."""
+        lines = self.of(task, method)
+        values = [self.observations(line).values for line in lines]
+        averages = [v[np.isfinite(v)].mean() if np.isfinite(v).any() else np.nan for v in values]
+        return Scores(np.array([line.final for line in lines]), np.array(averages))
+
 
 def collect(study: Study, out: Path) -> Results:
     """Finished runs on this disk, and what earlier files of the study say of the others."""
@@ -75,7 +90,8 @@ def collect(study: Study, out: Path) -> Results:
     recorded, columns = _recorded(study, out)
     runs = study.runs()
     for key, line in recorded.items():
-        found = _cut(study, runs[key], line, columns[key]) if key in runs else None
+        mine = key in runs and not runs[key].outdated()
+        found = _cut(study, runs[key], line, columns[key]) if mine else None
         (aside if found is None else lines)[key], curves[key] = found or (line, columns[key])
     elsewhere = set(lines)
     for key, cell in runs.items():

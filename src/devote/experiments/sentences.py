@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from devote.experiments.results import Results
+from devote.experiments.results import Results, Scores
 from devote.experiments.study import Study, Task
 from devote.measure.statistics import FEWEST, probability_of_improvement, shift
 
@@ -18,9 +18,9 @@ def sentences(study: Study, results: Results) -> list[str]:
     found = []
     for task in study.tasks:
         scores = {
-            method: np.array([line.final for line in lines])
+            method: results.scores(task.name, method)
             for method in study.names()
-            if (lines := results.of(task.name, method))
+            if results.of(task.name, method)
         }
         if scores:
             found.append(sentence(_opening(study, task, results), scores, study.names()[0]))
@@ -29,17 +29,11 @@ def sentences(study: Study, results: Results) -> list[str]:
     return found
 
 
-def sentence(opening: str, scores: Mapping[str, np.ndarray], reference: str) -> str:
-    """`reference` against every other method, from final scores by seed."""
+def sentence(opening: str, scores: Mapping[str, Scores], reference: str) -> str:
+    """`reference` against every other method."""
     others = [method for method in scores if method != reference]
     if reference not in scores or not others:
         return f"{opening}: nothing to compare with yet."
-    fewest = min(len(values) for values in scores.values())
-    if fewest < FEWEST:
-        return (
-            f"{opening}: with {fewest} seed{'s' if fewest > 1 else ''} no interval is possible, "
-            f"so nothing is said about the order (at least {FEWEST} give an interval, 4 an order)."
-        )
     verdicts = [_verdict(reference, scores[reference], method, scores[method]) for method in others]
     return f"{opening}: {'; '.join(verdicts)}."
 
@@ -56,8 +50,8 @@ def _opening(study: Study, task: Task, results: Results) -> str:
 
 
 def compared(mine: np.ndarray, theirs: np.ndarray) -> tuple[str, str, str]:
-    """What final scores by seed say of one method against another: the finding, the difference with
-    its interval, and the evidence in words."""
+    """What scores by seed say of one method against another: the finding, the difference with its
+    interval, and the evidence in words."""
     found = shift(mine, theirs, LEVEL)
     difference = f"{found.value:+.3f} [{found.low:+.3f}, {found.high:+.3f}]"
     chance = float(probability_of_improvement(mine[:, None], theirs[:, None]))
@@ -68,13 +62,23 @@ def compared(mine: np.ndarray, theirs: np.ndarray) -> tuple[str, str, str]:
     return finding, difference, evidence
 
 
-def _verdict(mine: str, my_scores: np.ndarray, other: str, their_scores: np.ndarray) -> str:
-    finding, _, evidence = compared(my_scores, their_scores)
+def _verdict(mine: str, my_scores: Scores, other: str, their_scores: Scores) -> str:
+    fewest = min(len(my_scores.final), len(their_scores.final))
+    if fewest < FEWEST:
+        return (
+            f"{mine} and {other}: with {fewest} seed{'s' if fewest > 1 else ''} no interval is "
+            f"possible (at least {FEWEST} give one, 4 an order)"
+        )
+    finding, _, evidence = compared(my_scores.final, their_scores.final)
+    if finding == EQUAL:
+        words = f"{mine} and {other} cannot be told apart at the end ({evidence})"
+        earlier, _, evidence = compared(my_scores.average, their_scores.average)
+        order = {ABOVE: "is above", BELOW: "is below"}.get(earlier)
+        return f"{words}; on average over the run {mine} {order} ({evidence})" if order else words
     return {
         UNTOLD: f"{mine} and {other}: too few seeds for an order ({evidence})",
         ABOVE: f"{mine} is above {other} ({evidence})",
         BELOW: f"{mine} is below {other} ({evidence})",
-        EQUAL: f"{mine} and {other} cannot be told apart ({evidence})",
     }[finding]
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from devote.envs.gymnasium_settings import GymnasiumSettings
 from devote.experiments.record import read_record
 from devote.identity import differences, identity
 from devote.loops.metrics_log import read
+from devote.loops.run_dir import SETTINGS, read_settings
 from devote.presets import PRESETS
 from devote.run import Run
 
@@ -75,6 +77,11 @@ class TrainingCell:
             return False
         return not differences(record["settings"], self.run, UNTOLD)
 
+    def outdated(self) -> bool:
+        """Whether a run from before a default was changed is in this one's directory."""
+        path = self.folder / SETTINGS
+        return path.is_file() and bool(differences(read_settings(path), self.run, UNTOLD))
+
     def make(self) -> bool:
         """Train from the newest checkpoint on, then draw the maps."""
         from devote.core.cache import use_compilation_cache
@@ -84,6 +91,8 @@ class TrainingCell:
 
         if isinstance(self.run.env, GymnasiumSettings):
             task_of(self.run.env.id, [])  # a process of its own has to import module:name anew
+        if self.outdated():
+            self.folder.rename(free_name(self.folder))
         use_compilation_cache()
         result = train(self.run.plan(self.folder))
         if result.stopped_by is None:
@@ -132,6 +141,12 @@ class TrainingCell:
     def _kind(self, env: str) -> str:
         changes = [f"{name}={value}" for name, value in changes_of(self.run).items()]
         return " ".join([env, *changes, self.run.agent_name])
+
+
+def free_name(folder: Path) -> Path:
+    """Where an outdated run is kept: the directory's name and the first number that is free."""
+    names = (folder.with_name(f"{folder.name}.outdated{number}") for number in count())
+    return next(name for name in names if not name.exists())
 
 
 def changes_of(run: Run) -> dict[str, Any]:

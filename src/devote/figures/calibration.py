@@ -88,7 +88,7 @@ def draw_report(report: Report) -> Figure:
     panels[1].set(xlabel="claimed coverage", ylabel="observed coverage")
     panels[1].legend(fontsize=6)
     everything = np.concatenate([report.inside_std, report.outside_std])
-    bins = np.linspace(everything.min(), everything.max() + 1e-12, 30).tolist()
+    bins = np.histogram_bin_edges(everything, 30).tolist()
     panels[2].hist(report.inside_std, bins, density=True, alpha=0.5, label="inside")
     panels[2].hist(report.outside_std, bins, density=True, alpha=0.5, label="outside")
     panels[2].set(xlabel="standard deviation", title=f"AUROC {report.numbers['auroc']:.3f}")

@@ -15,9 +15,9 @@ from typing import Any
 
 import jax
 
+from devote.core.durable import FileDigest, digest_of, sync, write_synced
 from devote.core.errors import UserError
 from devote.loops import tensors
-from devote.loops.durable import FileDigest, digest_of, sync, write_synced
 from devote.loops.manifest import (
     DamagedError,
     Json,

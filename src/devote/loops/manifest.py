@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from typing import Any, NamedTuple, TypeAlias
 
-from devote.loops.durable import FileDigest
+from devote.core.durable import FileDigest
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 

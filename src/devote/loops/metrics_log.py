@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
+from devote.core.durable import atomic_write_text, naming
 from devote.core.errors import UserError
-from devote.loops.durable import atomic_write_text, naming
 
 Cell = float | int | str
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TextIO
 
+from devote.core.durable import atomic_write_text, naming
 from devote.core.errors import UserError
-from devote.loops.durable import atomic_write_text, naming
 
 LOCK = ".lock"
 SETTINGS = "settings.json"

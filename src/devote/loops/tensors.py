@@ -9,8 +9,8 @@ import jax
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
+from devote.core.durable import FileDigest, write_synced
 from devote.core.errors import UserError
-from devote.loops.durable import FileDigest, write_synced
 from devote.loops.manifest import DamagedError, Leaf
 
 Array: TypeAlias = Any  # jax.Array, np.ndarray, np.generic, or jax.ShapeDtypeStruct as a pattern

@@ -41,16 +41,17 @@ def misfit_auroc(
     outside_std: np.ndarray,
 ) -> float:
     """AUROC of the standard deviation for points inside against misfit points outside."""
+    _, inside_std = _pair(inside_error, inside_std)
+    _, outside_std = _pair(outside_error, outside_std)
     wrong = misfit(np.abs(inside_error), np.abs(outside_error))
-    return auroc(inside_std, _vector(outside_std, "standard deviations")[wrong])
+    return auroc(inside_std, outside_std[wrong])
 
 
 def correlation(error: np.ndarray, std: np.ndarray) -> float:
     """Pearson correlation of absolute error and standard deviation; NaN if one is constant."""
-    error, std = np.abs(_vector(error, "errors")), _vector(std, "standard deviations")
-    if error.shape != std.shape:
-        raise UserError("as many errors as deviations", (error.size, std.size), "pair them")
-    if np.ptp(error) == 0 or np.ptp(std) == 0:
+    error, std = _pair(error, std)
+    error = np.abs(error)
+    if not error.size or np.ptp(error) == 0 or np.ptp(std) == 0:
         return float("nan")
     return float(np.corrcoef(error, std)[0, 1])
 
@@ -68,15 +69,18 @@ def reliability(
     target: np.ndarray, mean: np.ndarray, std: np.ndarray, levels: np.ndarray
 ) -> np.ndarray:
     """Share of targets inside the central normal interval of each level."""
-    normal = _normal_half_widths(levels)
-    ratio = np.abs(_vector(target, "targets") - mean) / np.maximum(std, np.finfo(float).tiny)
-    return (ratio[:, None] <= normal).mean(axis=0)
+    error = np.abs(_vector(target, "targets") - mean)
+    return (error[:, None] <= np.outer(std, _normal_half_widths(levels))).mean(axis=0)
 
 
 def sample_reliability(target: np.ndarray, samples: np.ndarray, levels: np.ndarray) -> np.ndarray:
-    """Share of targets inside the central interval of each level of the samples' quantiles."""
-    low = np.quantile(samples, (1 - levels) / 2, axis=0)
-    high = np.quantile(samples, (1 + levels) / 2, axis=0)
+    """Share of targets inside the central interval of each level of the samples' quantiles.
+
+    Of n independent samples the k-th smallest is the quantile k / (n + 1), so that a target drawn
+    like them is covered as often as claimed. All n cover (n - 1) / (n + 1), and no level more.
+    """
+    low = np.quantile(samples, (1 - levels) / 2, axis=0, method="weibull")
+    high = np.quantile(samples, (1 + levels) / 2, axis=0, method="weibull")
     return ((low <= target) & (target <= high)).mean(axis=1)
 
 
@@ -84,6 +88,13 @@ def _normal_half_widths(levels: np.ndarray) -> np.ndarray:
     from statistics import NormalDist
 
     return np.array([NormalDist().inv_cdf(0.5 + level / 2) for level in levels])
+
+
+def _pair(error: np.ndarray, std: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    error, std = _vector(error, "errors"), _vector(std, "standard deviations")
+    if error.shape != std.shape:
+        raise UserError("as many errors as deviations", (error.size, std.size), "pair them")
+    return error, std
 
 
 def _vector(values: np.ndarray, name: str) -> np.ndarray:

@@ -72,7 +72,7 @@ def calibration_report(
     predict: Predict,
     in_distribution: tuple[np.ndarray, np.ndarray],
     out_of_distribution: tuple[np.ndarray, np.ndarray],
-    slices: Sequence[int] = (),
+    slices: Iterable[int] = (),
     names: Sequence[str] | None = None,
     slice_points: int = 100,
 ) -> Report:
@@ -90,7 +90,7 @@ def calibration_report(
     if not callable(predict):
         fix = "pass its method, e.g. lambda x: model.predict(x, return_std=True)"
         raise UserError("a callable `predict`", type(predict).__name__, fix)
-    _check_slices(slices, slice_points, inside_x.shape[1])
+    walks = _checked_slices(slices, slice_points, inside_x.shape[1])
     if names is not None and len(names) != inside_x.shape[1]:
         raise UserError(f"{inside_x.shape[1]} names", len(names), "name every input")
     inside, outside = ask(predict, inside_x), ask(predict, outside_x)
@@ -113,7 +113,7 @@ def calibration_report(
         inside.std,
         outside_error,
         outside.std,
-        tuple(_walk(predict, everywhere, i, names, slice_points) for i in slices),
+        tuple(_walk(predict, everywhere, i, names, slice_points) for i in walks),
     )
 
 
@@ -154,10 +154,11 @@ def ask(predict: Predict, x: np.ndarray) -> Prediction:
         _check_finite(mean, std)
         return Prediction(mean, std, None)
     samples = np.asarray(answer, np.float64)
-    if samples.ndim != 2 or samples.shape[1] != len(x) or len(samples) < 2:
+    if samples.ndim != 2 or samples.shape[1] != len(x) or len(samples) < 3:
+        # two rows are more likely a stacked mean and std than two samples
         raise UserError(
-            f"(mean, std), or samples of shape (samples, {len(x)})",
-            f"shape {samples.shape}",
+            f"a tuple (mean, std), or at least 3 samples of shape (samples, {len(x)})",
+            f"an array of shape {samples.shape}",
             "put the samples on the first axis",
         )
     _check_finite(samples)
@@ -170,16 +171,15 @@ def _check_finite(*answers: np.ndarray) -> None:
         raise UserError("finite answers of `predict`", "NaN or infinity", fix)
 
 
-def _check_slices(slices: Sequence[int], points: int, inputs: int) -> None:
+def _checked_slices(slices: Iterable[int], points: int, inputs: int) -> tuple[int, ...]:
     """Before the model is asked, which may take long."""
-    if not (
-        isinstance(slices, Iterable)
-        and all(isinstance(i, Integral) and 0 <= i < inputs for i in slices)
-    ):
+    walks = tuple(slices) if isinstance(slices, Iterable) else (None,)
+    if not all(isinstance(i, Integral) and 0 <= i < inputs for i in walks):
         expected = f"slices as numbers of inputs, each a slice input from 0 to {inputs - 1}"
         raise UserError(expected, repr(slices), "choose others, e.g. slices=(0,)")
     if not (isinstance(points, Integral) and points >= 2):
         raise UserError("at least 2 points of a slice", repr(points), "raise `slice_points`")
+    return walks
 
 
 def _coverage(target: np.ndarray, given: Prediction, levels: np.ndarray) -> np.ndarray:

@@ -124,7 +124,7 @@ SOMBRL = UncertaintySettings(
 SOMBRL_MAZE = replace(SOMBRL, guesser_length=MAZE.length_scale)
 OWN: Own = {
     **BIASED,
-    # fewer ReLU units than cosines, as in the paper: 192 to 1,024
+    # as wide as critics and actors; 256, as many as DEVOTE has cosines, is among the trials
     "rnd": {"num_features": 64},
     "thompson": {"prior_width": 64},
     "devote-no-rfn": {"num_features": 64},

@@ -1,6 +1,5 @@
 """One cell of the study on disk: fit, ask, score, write; it goes on where it was killed."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,13 @@ from devote.regression.keeping import Keep, kept_path, share_done
 from devote.regression.length_scale import choose_length_scale
 from devote.regression.plan import DEFAULTS, MEAN, Study, identity, needs
 from devote.regression.scores import AUTO
-from devote.regression.store import changed_settings, read_arrays, write_arrays, write_json
+from devote.regression.store import (
+    changed_settings,
+    read_arrays,
+    read_json,
+    write_arrays,
+    write_json,
+)
 from devote.regression.tasks import GP, Answer, Dataset
 from devote.regression.training import Progress
 
@@ -67,7 +72,7 @@ def read_result(study: Study, dataset: str, model: str) -> dict[str, Any] | None
     """What `compute` wrote, if it is there and of these settings."""
     if not is_finished(study, dataset, model):
         return None
-    return json.loads(result_path(study, dataset, model).read_text())
+    return read_json(result_path(study, dataset, model))
 
 
 def results_of(study: Study, asked: list[tuple[str, str]]) -> list[dict[str, Any]]:
@@ -112,7 +117,7 @@ def _fit_means(study: Study, dataset: str, keep: Keep) -> dict[str, np.ndarray]:
         reference = tasks.fit_reference(x, y, study.variant, study.training, stage)
     data = _dataset(study, dataset, reference)
     mean = tasks.separate_mean(data, study.variant, study.training, keep.stage(_FIT))
-    return {"mean": mean, "reference": reference}
+    return {"mean": mean, "reference": reference, "rows": np.array(data.digest)}
 
 
 def _judged(
@@ -121,6 +126,10 @@ def _judged(
     """Answers of a model as they are stored, and the scores of just these numbers."""
     means = read_arrays(result_path(study, dataset, MEAN).with_suffix(".npz"))
     data = _dataset(study, dataset, means["reference"])
+    if str(means.get("rows", data.digest)) != data.digest:
+        path = result_path(study, dataset, MEAN)
+        got = "others, e.g. because unstable sorting differs between processors"
+        raise UserError(f"the same rows in every split as in {path}", got, "use another `out`")
     found: dict[str, Any] = {}
     if model == AUTO:
         given, found["lengths"] = _assembled(study, dataset, data, means["mean"])
@@ -159,7 +168,7 @@ def _dataset(study: Study, name: str, reference: np.ndarray) -> Dataset:
 
 
 def _changes(study: Study, path: Path) -> dict[str, Any]:
-    saved = json.loads(path.read_text())
+    saved = read_json(path)
     return changed_settings(saved["settings"], study.settings(saved["model"]), DEFAULTS)
 
 

@@ -23,7 +23,9 @@ class EpistemicRegressor(RegressorMixin, BaseEstimator):
     """A mean from the labels, and a standard deviation that shrinks only where there was data.
 
     Inputs are taken in the units given: scale them first, e.g. in a `Pipeline`. The target is
-    standardised inside, so the standard deviation far from all data is about that of the target.
+    standardised inside. Far from all data an RFN of unit variance gives 1 to 1.4 times the standard
+    deviation of the target, prior and untouched corrector together; an MLP prior gives what its
+    initialisation has there, which may be much less.
 
     Parameters
     ----------

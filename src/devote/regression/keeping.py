@@ -14,6 +14,8 @@ from devote.regression.training import Progress
 
 PAUSE = 60.0
 """Least seconds between two writings of a fit that is not at its end."""
+NOT_WHOLE = (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile)
+"""What reading raises where there is no file, or an empty, cut or damaged one."""
 
 
 class Keep:
@@ -96,7 +98,7 @@ def read_kept(path: Path, digest: str) -> dict[str, np.ndarray] | None:
     try:
         kept = read_arrays(path)
         return kept if str(kept["digest"]) == digest else None
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile):
+    except NOT_WHOLE:
         return None
 
 
@@ -106,5 +108,5 @@ def share_done(path: Path, digest: str) -> float:
         with np.load(path, allow_pickle=False) as kept:
             mine = str(kept["digest"]) == digest
             return float(kept["done"] / kept["total"]) if mine else 0.0
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile):
+    except NOT_WHOLE:
         return 0.0

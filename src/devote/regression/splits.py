@@ -8,7 +8,7 @@ from devote.core.errors import UserError
 
 Ties = Literal["rows", "quicksort"]
 """Equal values along a discrete input: in row order, the same on every machine, or as NumPy's
-unstable sort leaves them, as in the authors' code."""
+unstable sort leaves them, as in the authors' code; that depends on the processor."""
 
 
 class Points(NamedTuple):

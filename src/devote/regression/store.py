@@ -2,7 +2,6 @@
 
 import io
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,24 +9,16 @@ from typing import Any
 import numpy as np
 
 from devote.core.arrays import write_npz
-
-
-def write(path: Path, content: bytes) -> None:
-    """Replace a file in one step: a reader, or a crash, sees the old content or the new."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        temporary.write_bytes(content)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+from devote.core.durable import atomic_write
+from devote.core.errors import UserError
 
 
 def write_arrays(path: Path, arrays: Mapping[str, np.ndarray], compressed: bool = True) -> None:
     """Named arrays, as a plain .npz file."""
     buffer = io.BytesIO()
     write_npz(buffer, arrays, compressed)
-    write(path, buffer.getvalue())
+    path.parent.mkdir(parents=True, exist_ok=True)
+    atomic_write(path, buffer.getvalue())
 
 
 def read_arrays(path: Path) -> dict[str, np.ndarray]:
@@ -38,7 +29,17 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
 
 def write_json(path: Path, content: Any) -> None:
     """Indented JSON; NaN becomes null."""
-    write(path, (json.dumps(_plain(content), indent=1, allow_nan=False) + "\n").encode())
+    path.parent.mkdir(parents=True, exist_ok=True)
+    atomic_write(path, (json.dumps(_plain(content), indent=1, allow_nan=False) + "\n").encode())
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """What `write_json` wrote."""
+    try:
+        return json.loads(path.read_bytes())
+    except ValueError as error:
+        fix = "delete it: the cell is computed again"
+        raise UserError(f"JSON in {path}", f"a damaged file ({error})", fix) from error
 
 
 def changed_settings(

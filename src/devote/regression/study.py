@@ -6,11 +6,11 @@ from functools import partial
 from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 
+from devote.core.durable import atomic_write_text
 from devote.core.errors import UserError
 from devote.regression import cells
 from devote.regression.plan import PRESETS, Study, cells_of, with_needs
 from devote.regression.scores import read_cell
-from devote.regression.store import write
 from devote.regression.table import as_csv, as_markdown
 from devote.regression.tasks import GP
 
@@ -26,8 +26,8 @@ def run(study: Study) -> None:
     if GP in study.chosen_datasets():
         cells.write_drawings(study)
     rows = [read_cell(result) for result in cells.results_of(study, asked) if result["splits"]]
-    write(study.out / "table.md", as_markdown(rows, study.preset).encode())
-    write(study.out / "table.csv", as_csv(rows).encode())
+    atomic_write_text(study.out / "table.md", as_markdown(rows, study.preset))
+    atomic_write_text(study.out / "table.csv", as_csv(rows))
 
 
 def _advance(bar: Bar, line: TaskID, done: int, _: int) -> None:

@@ -1,5 +1,6 @@
 """One cell of the table: a model on all splits of a dataset."""
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +23,7 @@ from devote.regression.models import (
 )
 from devote.regression.perceptron import Init
 from devote.regression.priors import MLP, RFN, Prior, Readout, Trains
-from devote.regression.splits import Split, Ties, gap_splits, unit_scale
+from devote.regression.splits import Split, Ties, gap, gap_splits, unit_scale
 from devote.regression.training import Training, Watch, evaluate
 
 GP, ENSEMBLE = "gp", "boot-ens"
@@ -59,6 +60,11 @@ class Dataset(NamedTuple):
     @property
     def labelled(self) -> list[Labelled]:
         return [Labelled(split.train.x, split.train.y) for split in self.splits]
+
+    @property
+    def digest(self) -> str:
+        """Hash of the asked inputs in their order: cells that share it can be put together."""
+        return hashlib.sha256(b"".join(x.tobytes() for x in self.asked)).hexdigest()
 
 
 class Answer(NamedTuple):
@@ -102,6 +108,15 @@ def tabular(
     """Gap splits of a scaled table with its reference."""
     splits = gap_splits(x, y, f, count, ties)
     return Dataset(splits, [np.concatenate([s.inside.x, s.outside.x]) for s in splits])
+
+
+def judged(dataset: str) -> tuple[int, int]:
+    """How many rows of a split are judged inside the training distribution, and how many outside;
+    they come first, in this order, wherever a cell keeps answers."""
+    if dataset == GP:
+        return PAPER.clusters * PAPER.cluster_size, PAPER.outside
+    _, inside, outside = gap(np.zeros((uci.TABLES[dataset].shape[0], 1)), 0)
+    return len(inside), len(outside)
 
 
 def parse_prior(model: str, variant: Variant) -> Prior:

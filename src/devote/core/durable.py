@@ -57,10 +57,15 @@ def digest_of(path: Path) -> FileDigest:
 
 
 def atomic_write_text(path: Path, text: str) -> None:
-    """Replace a file in one step: a reader, or a crash, sees the old text or the new one."""
+    """`atomic_write` of a text."""
+    atomic_write(path, text.encode())
+
+
+def atomic_write(path: Path, content: bytes) -> None:
+    """Replace a file in one step: a reader, or a crash, sees the old content or the new one."""
     temporary = path.with_name(f".{path.name}.tmp")
     try:
-        write_synced(temporary, [text.encode()])
+        write_synced(temporary, [content])
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)

@@ -228,13 +228,12 @@ class Devote:
         self, state: DevoteState, obs: Observation, key: PRNGKeyArray
     ) -> tuple[DevoteState, Metrics]:
         """One step of the exploration actor up the optimistic value; S follows the task value."""
-        explorer, metrics = self.sac.improve(
+        explorer, metrics = self.sac.improve_explorer(
             state.explorer, obs, lambda o, a: self.optimistic_value(state, o, a), key
         )
         action = state.explorer.actor.net.sample(obs, key)  # the key of the step: the same draw
         scale = state.value_scale.follow(state.task.task_value.net(obs, action))
-        renamed = {name.replace("train/", "explore/"): m for name, m in metrics.items()}
-        return state._replace(explorer=explorer, value_scale=scale), renamed
+        return state._replace(explorer=explorer, value_scale=scale), metrics
 
     def refresh(self, state: DevoteState, key: PRNGKeyArray) -> DevoteState:
         """Soft reset (eq. 11) of the novelty value and the exploration actor, nothing else."""

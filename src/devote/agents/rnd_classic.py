@@ -206,13 +206,12 @@ class RndClassic:
         self, state: RndClassicState, obs: Observation, key: PRNGKeyArray
     ) -> tuple[RndClassicState, Metrics]:
         """One step of the exploration actor up the optimistic value; S follows the task value."""
-        explorer, metrics = self.sac.improve(
+        explorer, metrics = self.sac.improve_explorer(
             state.explorer, obs, lambda o, a: self.optimistic_value(state, o, a), key
         )
         action = state.explorer.actor.net.sample(obs, key)
         scale = state.value_scale.follow(state.task.task_value.net(obs, action))
-        renamed = {name.replace("train/", "explore/"): m for name, m in metrics.items()}
-        return state._replace(explorer=explorer, value_scale=scale), renamed
+        return state._replace(explorer=explorer, value_scale=scale), metrics
 
     def refresh(self, state: RndClassicState, key: PRNGKeyArray) -> RndClassicState:
         """RND resets nothing."""

@@ -190,6 +190,13 @@ class Sac:
         )
         return Policy(learner, log_temperature), metrics | {"train/ent_coef": temperature}
 
+    def improve_explorer(
+        self, policy: Policy, obs: Observation, value: Value, key: PRNGKeyArray
+    ) -> tuple[Policy, Metrics]:
+        """`improve` for agents with a second actor, which logs under names of its own."""
+        policy, metrics = self.improve(policy, obs, value, key)
+        return policy, {name.replace("train/", "explore/"): m for name, m in metrics.items()}
+
     def refresh(self, state: SacState, key: PRNGKeyArray) -> SacState:
         """SAC resets nothing."""
         return state

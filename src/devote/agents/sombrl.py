@@ -149,7 +149,7 @@ class Sombrl:
                 state.intrinsic_value_target, value.net, self.settings.sac.polyak
             ),
         )
-        explorer, explorer_metrics = self.sac.improve(
+        explorer, explorer_metrics = self.sac.improve_explorer(
             state.explorer, batch.obs, lambda o, a: self.optimistic_value(state, o, a), explore_key
         )
         state, weight_metrics = self.weigh(state._replace(explorer=explorer), batch.obs, weight_key)
@@ -158,8 +158,7 @@ class Sombrl:
             "train/intrinsic_value_loss": value_metrics["train/critic_loss"],
             "explore/intrinsic_target": value_metrics["train/target_mean"],
         }
-        renamed = {name.replace("train/", "explore/"): m for name, m in explorer_metrics.items()}
-        return state, task_metrics | metrics | renamed | weight_metrics
+        return state, task_metrics | metrics | explorer_metrics | weight_metrics
 
     def intrinsic_target(
         self, state: SombrlState, batch: Transition, reward: Array, key: PRNGKeyArray

@@ -5,6 +5,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from devote import cli
@@ -115,6 +116,10 @@ def test_every_label_from_command_to_files(
         assert re.search(r"\| readout \| as paper \| as paper \| \d", table)
         printed = "| printed in the paper | 0.931 / 0.410 | 0.995 / 0.393 | 0.997 / 0.596 |"
         assert printed in table
+        std = np.load(study_at("smoke", runs).out / "gp/boot-ens.npz")["std"]
+        shares = np.median(std[:, :150], axis=1) / np.median(std[:, 150:400], axis=1)
+        block = table.partition("median sigma inside")[2]
+        assert f"| paper | {shares.mean():.3f} ±" in block
     if label == "calibration_report":
         assert "draw 0 of the GP task" in json.loads((tmp_path / "report.json").read_text())["note"]
     if label == "calibration_ablations":

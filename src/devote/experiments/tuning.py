@@ -8,37 +8,53 @@ from devote.experiments.figure import Figure
 from devote.experiments.study import SCALES, Method, Study
 
 TUNING_SEED, TUNING_SEEDS = 101, 2
+
+
+def trials(base: dict[str, str], *changes: dict[str, str]) -> tuple[dict[str, str], ...]:
+    """A base and single changes of it. A trial sets all that any of them sets, so that it stays the
+    same run when a winner has gone into the preset."""
+    return base, *(base | change for change in changes)
+
+
 TRIALS: dict[str, tuple[dict[str, str], ...]] = {
-    "rnd": (
-        {"corrector_rate": "1e-3", "num_features": "64", "optimism": "1"},
-        {"corrector_rate": "3e-4", "num_features": "64", "optimism": "1"},
-        {"corrector_rate": "1e-3", "num_features": "256", "optimism": "1"},
-        {"corrector_rate": "1e-3", "num_features": "64", "optimism": "10"},
+    "rnd": trials(
+        {
+            "corrector_rate": "1e-3",
+            "num_features": "64",
+            "optimism": "1",
+            "corrector_sees_action": "false",
+        },
+        {"corrector_rate": "3e-4"},
+        {"num_features": "256"},
+        {"optimism": "10"},
+        {"corrector_sees_action": "true"},
     ),
-    "thompson": (
+    "thompson": trials(
         {"prior_scale": "1", "num_members": "4", "prior_width": "64"},
-        {"prior_scale": "10", "num_members": "4", "prior_width": "64"},
-        {"prior_scale": "1", "num_members": "8", "prior_width": "64"},
-        {"prior_scale": "1", "num_members": "4", "prior_width": "256"},
+        {"prior_scale": "10"},
+        {"num_members": "8"},
+        {"prior_width": "256"},
+        {"num_members": "8", "prior_width": "256"},
     ),
-    "sombrl": (
+    "sombrl": trials(
         {"intrinsic_weight": "1", "model_rate": "1e-3", "value_head": "scalar"},
-        {"intrinsic_weight": "0.05", "model_rate": "1e-3", "value_head": "scalar"},
-        {"intrinsic_weight": "1", "model_rate": "3e-4", "value_head": "scalar"},
-        {"intrinsic_weight": "1", "model_rate": "1e-3", "value_head": "two_hot"},
+        {"intrinsic_weight": "0.05"},
+        {"model_rate": "3e-4"},
+        {"value_head": "two_hot"},
+        {"intrinsic_weight": "0.05", "model_rate": "3e-4"},
     ),
 }
-"""What was tried with each rival. A trial sets all that any trial of its agent sets: it stays the
-same run when a winner has gone into the preset."""
+"""What was tried with each rival."""
 
 
 def methods() -> tuple[Method, ...]:
-    """Every trial, named by what it sets."""
-    return tuple(
-        Method(" ".join([agent, *(f"{n}={v}" for n, v in trial.items())]), agent, (*trial.items(),))
-        for agent, trials in TRIALS.items()
-        for trial in trials
-    )
+    """Every trial, named by how it differs from the first one of its agent."""
+    found = []
+    for agent, (base, *others) in TRIALS.items():
+        for trial in (base, *others):
+            told = [f"{n}={v}" for n, v in trial.items() if v != base[n]]
+            found.append(Method(" ".join([agent, *told]), agent, (*trial.items(),)))
+    return tuple(found)
 
 
 def tuning(scale: str, root: Path) -> Figure:

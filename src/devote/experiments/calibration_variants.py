@@ -16,11 +16,12 @@ from devote.experiments.calibration import (
 )
 from devote.experiments.calibration_cell import cells_at
 from devote.experiments.figure import Figure
+from devote.measure.calibration import over_sets
 from devote.regression.cells import result_path
 from devote.regression.plan import Study
-from devote.regression.scores import AUROC, RHO, Cell, over_sets
+from devote.regression.scores import AUROC, REFERENCE, RHO, Cell
 from devote.regression.store import read_arrays
-from devote.regression.table import REFERENCE, TABLE_MODELS, paper_mean
+from devote.regression.table import TABLE_MODELS, paper_mean
 from devote.regression.tasks import AUTHORS, ENSEMBLE, GP, judged
 
 LABEL = "calibration_variants"

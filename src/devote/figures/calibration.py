@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 from devote.core.errors import UserError
 from devote.figures.style import add_note
+from devote.measure.calibration import Estimate, over_sets
 from devote.measure.report import Report
 
 TITLES = {
@@ -132,25 +133,23 @@ def _series(
 
     A model without a size, the automatic length scale, has the setting NaN.
     """
-    found: dict[tuple[str, float], dict[str, tuple[float, float]]] = {}
+    found: dict[tuple[str, float], dict[str, Estimate]] = {}
     for row in rows:
         name, _, size = row["model"].partition("-")
         if name == kind and row["score"] == score and row["mean"]:
             width, _, depth = size.partition("x")
             label = "auto, " if size == "auto" else f"depth {depth}, " if depth else ""
             setting = float("nan") if size == "auto" else float(width)
-            value = (float(row["mean"]), float(row["standard_error"] or 0))
+            value = Estimate(float(row["mean"]), float(row["standard_error"] or 0), 0)
             found.setdefault((label, setting), {})[row["dataset"]] = value
     lines: dict[str, list[tuple[float, float, float]]] = {}
     for (label, setting), sets in found.items():
         uci = [value for dataset, value in sets.items() if dataset != "gp"]
         if uci:
-            means, errors = np.array(uci).T
-            error = float(np.sqrt(np.sum(errors**2)) / len(uci))
             whole = f"{label}{len(uci)} UCI sets"
-            lines.setdefault(whole, []).append((setting, float(means.mean()), error))
+            lines.setdefault(whole, []).append((setting, *over_sets(uci)[:2]))
         if "gp" in sets:
-            lines.setdefault(f"{label}GP task", []).append((setting, *sets["gp"]))
+            lines.setdefault(f"{label}GP task", []).append((setting, *sets["gp"][:2]))
     return lines
 
 

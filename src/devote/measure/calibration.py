@@ -65,6 +65,15 @@ def over_splits(values: Sequence[float]) -> Estimate:
     return Estimate(float(finite.mean()), float(error), int(finite.size))
 
 
+def over_sets(estimates: Sequence[Estimate]) -> Estimate:
+    """Mean of the means of independent datasets, with its standard error."""
+    if not estimates:
+        return Estimate(float("nan"), float("nan"), 0)
+    means, errors = np.array([(e.mean, e.error) for e in estimates]).T
+    error = float(np.sqrt(np.sum(errors**2)) / len(estimates))
+    return Estimate(float(np.mean(means)), error, len(estimates))
+
+
 def reliability(
     target: np.ndarray, mean: np.ndarray, std: np.ndarray, levels: np.ndarray
 ) -> np.ndarray:

@@ -11,7 +11,7 @@ from devote.regression.drawings import prior_draws, task_draws
 from devote.regression.keeping import Keep, kept_path, share_done
 from devote.regression.length_scale import choose_length_scale
 from devote.regression.plan import DEFAULTS, MEAN, Study, identity, needs
-from devote.regression.scores import AUTO
+from devote.regression.scores import AUTO, REFERENCE
 from devote.regression.store import (
     changed_settings,
     read_arrays,
@@ -97,7 +97,7 @@ def share(study: Study, dataset: str, model: str) -> float:
 
 def stages_of(dataset: str, model: str) -> tuple[str, ...]:
     """The fits of a cell in their order."""
-    if model in (AUTO, "gp-exact"):
+    if model in (AUTO, REFERENCE):
         return ()
     return (_REFERENCE, _FIT) if model == MEAN and dataset != GP else (_FIT,)
 

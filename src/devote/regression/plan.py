@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from devote.core.errors import UserError
 from devote.regression import tasks, uci
-from devote.regression.scores import AUTO, LENGTHS
+from devote.regression.scores import AUTO, LENGTHS, REFERENCE
 from devote.regression.table import TABLE_MODELS
 from devote.regression.tasks import AUTHORS, ENSEMBLE, GP, Variant
 from devote.regression.training import Training
@@ -59,7 +59,7 @@ class Study:
         """Named or implied models, refused where unknown."""
         implied = TABLE_MODELS if self.rows == "table" else (*LENGTHS, AUTO, *SIZES)
         for model in self.models:
-            if model not in (ENSEMBLE, "gp-exact", MEAN):
+            if model not in (ENSEMBLE, REFERENCE, MEAN):
                 tasks.parse_prior(model, self.variant)
         return self.models or implied
 
@@ -89,7 +89,7 @@ def cells_of(study: Study) -> list[tuple[str, str]]:
     cost = {name: table.shape[0] for name, table in uci.TABLES.items()}
     by_cost = sorted(study.chosen_datasets(), key=lambda name: -cost.get(name, 0))
     cells = [(name, model) for name in by_cost for model in models]
-    return [cell for cell in cells if cell[1] != "gp-exact" or cell[0] == GP]
+    return [cell for cell in cells if cell[1] != REFERENCE or cell[0] == GP]
 
 
 def needs(model: str) -> tuple[str, ...]:

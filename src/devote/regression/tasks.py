@@ -23,6 +23,7 @@ from devote.regression.models import (
 )
 from devote.regression.perceptron import Init
 from devote.regression.priors import MLP, RFN, Prior, Readout, Trains
+from devote.regression.scores import REFERENCE
 from devote.regression.splits import Split, Ties, gap, gap_splits, unit_scale
 from devote.regression.training import Training, Watch, evaluate
 
@@ -156,7 +157,7 @@ def answer(
 ) -> Answer:
     """What a model says at the asked inputs of every split."""
     seeds = range(len(data.splits))
-    if model == "gp-exact":
+    if model == REFERENCE:
         pairs = [
             exact_posterior(*rows, at, PAPER.length_scale, PAPER.noise)
             for rows, at in zip(data.labelled, data.asked, strict=True)

@@ -124,11 +124,11 @@ SOMBRL = UncertaintySettings(
 SOMBRL_MAZE = replace(SOMBRL, guesser_length=MAZE.length_scale)
 OWN: Own = {
     **BIASED,
-    # as wide as critics and actors; 256, as many as DEVOTE has cosines, is among the trials
-    "rnd": {"num_features": 64},
-    "thompson": {"prior_width": 64},
+    # priors as wide as critics and actors; all else is the best of equal trials (docs/coverage.md)
+    "rnd": {"num_features": 64, "corrector_sees_action": True},
+    "thompson": {"prior_width": 64, "num_members": 8},
     "devote-no-rfn": {"num_features": 64},
-    "sombrl": {"uncertainty": SOMBRL},
+    "sombrl": {"uncertainty": SOMBRL, "intrinsic_weight": 0.05},
     ("spiral", "sombrl"): {"uncertainty": SOMBRL_MAZE},
     ("u_maze", "sombrl"): {"uncertainty": SOMBRL_MAZE},
 }

@@ -434,7 +434,7 @@ def test_runs_that_end_alike_are_told_apart_by_their_averages() -> None:
     text = sentence("maze", scores, "a")
     assert "a and b cannot be told apart at the end" in text
     assert "on average over the run a is above (difference +0.300" in text
-    assert "a and c: with 2 seeds no interval" in text  # and b is spoken of all the same
+    assert "with 2 seeds no interval is possible for a and c (" in text  # b is told all the same
     assert "on average over the run b is below" in sentence("maze", scores, "b")
 
 

@@ -34,7 +34,19 @@ def sentence(opening: str, scores: Mapping[str, Scores], reference: str) -> str:
     others = [method for method in scores if method != reference]
     if reference not in scores or not others:
         return f"{opening}: nothing to compare with yet."
-    verdicts = [_verdict(reference, scores[reference], method, scores[method]) for method in others]
+    seeds = {m: min(len(scores[m].final), len(scores[reference].final)) for m in others}
+    verdicts = [
+        _verdict(reference, scores[reference], method, scores[method])
+        for method in others
+        if seeds[method] >= FEWEST
+    ]
+    few = [method for method in others if seeds[method] < FEWEST]
+    if few:
+        least = min(seeds[method] for method in few)
+        verdicts.append(
+            f"with {least} seed{'s' if least > 1 else ''} no interval is possible for {reference} "
+            f"and {', '.join(few)} (at least {FEWEST} give one, 4 an order)"
+        )
     return f"{opening}: {'; '.join(verdicts)}."
 
 
@@ -63,12 +75,6 @@ def compared(mine: np.ndarray, theirs: np.ndarray) -> tuple[str, str, str]:
 
 
 def _verdict(mine: str, my_scores: Scores, other: str, their_scores: Scores) -> str:
-    fewest = min(len(my_scores.final), len(their_scores.final))
-    if fewest < FEWEST:
-        return (
-            f"{mine} and {other}: with {fewest} seed{'s' if fewest > 1 else ''} no interval is "
-            f"possible (at least {FEWEST} give one, 4 an order)"
-        )
     finding, _, evidence = compared(my_scores.final, their_scores.final)
     if finding == EQUAL:
         words = f"{mine} and {other} cannot be told apart at the end ({evidence})"

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from devote import cli
+from devote.core.errors import UserError
 from devote.experiments import calibration, commands
 from devote.experiments.calibration import study_at
 from devote.experiments.calibration_cell import CalibrationCell, wall_time
@@ -49,6 +50,20 @@ def test_a_fit_needs_its_mean_and_is_made_once(study: Study, tmp_path: Path) -> 
     assert "1 of 5 cells" in text
     assert "(2 fits and compositions)" in text
     assert "of wall time on 1 core." in text
+
+
+def test_a_table_is_not_written_over_one_that_holds_more(study: Study, tmp_path: Path) -> None:
+    for one in (CalibrationCell(study, "gp", MEAN), CalibrationCell(study, "gp", "boot-ens")):
+        one.make()
+    out = tmp_path / "out"
+    out.mkdir()
+    assert calibration._table(study, "a caption", out)
+    table = (out / "table.csv").read_text()
+    held = table + table.splitlines()[1].replace("boot-ens", "mlp-100x2") + "\n"
+    (out / "table.csv").write_text(held)
+    with pytest.raises(UserError, match=r"table\.csv; got all but 1, such as mlp-100x2 on gp"):
+        calibration._table(study, "a caption", out)
+    assert (out / "table.csv").read_text() == held
 
 
 def test_scales_share_the_cells_of_the_paper_s_settings(tmp_path: Path) -> None:

@@ -3,8 +3,10 @@
 import csv
 import json
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from datetime import datetime
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,11 +17,11 @@ from devote import cli
 from devote.core.errors import UserError
 from devote.experiments import commands
 from devote.experiments.adopt import adopt
-from devote.experiments.claims import Claim
 from devote.experiments.compare import Compare, command_of, output_of, study_of
+from devote.experiments.coverage import figure_of
 from devote.experiments.record import write_record
 from devote.experiments.report import write_report
-from devote.experiments.results import Scores, collect, final_value
+from devote.experiments.results import Results, Scores, collect, final_value
 from devote.experiments.runner import Outcome
 from devote.experiments.sentences import sentence, sentences
 from devote.experiments.study import Study
@@ -225,7 +227,7 @@ def test_command_draws_writes_and_says(
     assert cli.dispatch(["compare", *words]) == 0
     said = capsys.readouterr().out
     assert "devote is above sac (difference +0.300 [" in said
-    assert "devote and sac cannot be told apart at the end (difference +0.000 [" in said
+    assert "devote cannot be told apart at the end from sac (difference +0.000 [" in said
     assert (out / "compare.png").stat().st_size > 10_000
     with open(out / "table.csv") as file:
         rows = list(csv.DictReader(file))
@@ -249,6 +251,8 @@ def test_recorded_runs_stay_when_their_directories_are_gone(study: Study, tmp_pa
     write_report(empty, out, "devote compare")
     assert (out / "table.csv").read_text() == table
     assert "20 are not on this disk" in (out / "README.md").read_text()
+    assert figure_of(empty, out).recorded(out) == 20
+    assert figure_of(study, out).recorded(out) == 0
     # a run that is here goes before what was recorded
     cell = empty.runs()["spiral", "sac", 0]
     pretend(cell, [0.2, 0.9])
@@ -294,10 +298,15 @@ def test_all_tasks_have_one_row_per_method_where_they_have_all_seeds(
     one = np.std([0, 0.01, 0.02, 0.03, 0.04], ddof=1) / np.sqrt(5)  # of a task's mean
     assert devote.standard_error == pytest.approx(one / np.sqrt(2))
     assert "| all tasks | devote |" in as_markdown([devote])
-    fewer = replace(results, lines=results.lines[:-1])  # a run of SAC is missing
-    assert [row.method for row in rows_of(study, fewer) if row.task == ALL] == ["devote"]
-    returns = [replace(line, metric="eval/mean_reward") for line in results.lines]
-    rows = rows_of(study, replace(results, lines=tuple(returns)))
+    *there, _ = results.shown.items()  # a run of SAC is missing
+    assert [row.method for row in rows_of(study, Results(dict(there))) if row.task == ALL] == [
+        "devote"
+    ]
+    returns = {
+        key: entry._replace(line=replace(entry.line, metric="eval/mean_reward"))
+        for key, entry in results.shown.items()
+    }
+    rows = rows_of(study, Results(returns))
     assert ALL not in [row.task for row in rows]  # returns of two tasks have two units
     alone = replace(study, tasks=study.tasks[:1])
     assert len(rows_of(alone, collect(alone, tmp_path))) == 2
@@ -341,9 +350,39 @@ def test_runs_recorded_with_another_budget_are_cut_or_left_out(
     longer = replace(sea, changes=(*sea.changes, ("steps", "4001")))
     found = collect(replace(gone, tasks=(longer, maze)), out)
     assert {line.task for line in found.lines} == {"spiral"}
-    shorter = replace(sea, changes=(*sea.changes, ("steps", "2000")))
-    first, *_ = collect(replace(gone, tasks=(shorter, maze)), out).lines
+    shorter = replace(gone, tasks=(replace(sea, changes=(*sea.changes, ("steps", "2000"))), maze))
+    first, *_ = collect(shorter, out).lines
     assert (first.steps, first.final, first.seconds) == (2666, 0.3, 1.3)
+    write_report(shorter, out, "devote compare")  # the files keep the whole run
+    assert "2,666" in (out / "README.md").read_text()
+    assert collect(gone, out).lines == collect(study, tmp_path / "new").lines
+
+
+def test_runs_that_are_not_asked_for_any_more_are_kept(study: Study, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    write_report(study, out, "devote compare")
+    gone = replace(study, root=tmp_path / "nowhere")
+    fewer = replace(gone, scale=replace(gone.scale, seeds=3), methods=gone.methods[:1])
+    for _ in range(2):
+        write_report(fewer, out, "devote compare")
+        found = collect(fewer, out)
+        assert {(line.method, line.seed) for line in found.lines} == {
+            ("devote", seed) for seed in range(3)
+        }
+        assert len(found.set_aside) == 14
+    write_report(replace(gone, tasks=gone.tasks[:1]), out, "devote compare")
+    back = collect(gone, out)
+    assert (back.lines, back.set_aside) == (collect(study, tmp_path / "new").lines, ())
+
+
+def test_a_folder_of_another_preset_is_refused_before_anything_runs(
+    study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_report(study, tmp_path / "out", "devote compare")
+    monkeypatch.setattr(commands, "run_cells", lambda *_: pytest.fail("something runs"))
+    words = ["--envs", "spiral", "--preset", "desk", "--out", str(tmp_path / "out")]
+    with pytest.raises(UserError, match=r"runs of preset desk in .*; got preset smoke"):
+        cli.dispatch(["compare", *words, "--runs", str(tmp_path / "runs")])
 
 
 def test_only_as_many_steps_as_asked_for_are_shown(tmp_path: Path) -> None:
@@ -370,9 +409,13 @@ def test_a_real_run_is_a_cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     typed = tmp_path / "typed"  # as if `devote train --out typed` had made it
     cell.record.unlink()
     cell.folder.rename(typed)
+    day = datetime(2020, 1, 2, 12).timestamp()
+    os.utime(typed / "metrics.csv", (day, day))
     adopted = adopt(typed, tmp_path)
     assert adopted == cell
     assert cell.finished()
+    record = json.loads(cell.record.read_text())
+    assert (record["finished"], record["machine"]) == ("2020-01-02", "unknown")
     (typed / "checkpoints").rename(typed / "elsewhere")
     assert adopt(typed, tmp_path) is None
 
@@ -410,12 +453,13 @@ def test_final_value_of_a_return_is_the_mean_of_the_last_tenth() -> None:
 @pytest.mark.parametrize(
     ("mine", "theirs", "words"),
     [
-        ([0.9, 0.8], [0.1, 0.2], "with 2 seeds no interval is possible"),
-        ([0.9], [0.1], "with 1 seed no interval is possible"),
-        ([0.9, 0.8, 0.85], [0.1, 0.2, 0.1], "too few seeds for an order"),
-        ([0.9, 0.8, 0.85, 0.9], [0.1, 0.2, 0.1, 0.3], "a is above b"),
-        ([0.1, 0.2, 0.1, 0.3], [0.9, 0.8, 0.85, 0.9], "a is below b"),
-        ([0.1, 0.9, 0.5, 0.6], [0.2, 0.8, 0.5, 0.7], "a and b cannot be told apart"),
+        ([0.9, 0.8], [0.1, 0.2], "no interval is possible for a and b (with at least 3"),
+        ([0.9], [0.1], "no interval is possible for a and b"),
+        ([0.9, 0.8, 0.85], [0.1, 0.2, 0.1], "too few seeds for an order of a and b (difference"),
+        ([0.9, 0.8, 0.85, 0.9], [0.1, 0.2, 0.1, 0.3], "a is above b (difference +0.7"),
+        ([0.1, 0.2, 0.1, 0.3], [0.9, 0.8, 0.85, 0.9], "a is below b (difference -0.7"),
+        ([0.1, 0.9, 0.5, 0.6], [0.2, 0.8, 0.5, 0.7], "a cannot be told apart at the end from b"),
+        ([0.9, 0.8, 0.85, np.nan], [0.1, 0.2, 0.1, 0.3], "some runs of a or of b have no value"),
     ],
 )
 def test_sentences_say_what_the_seeds_allow(
@@ -424,18 +468,29 @@ def test_sentences_say_what_the_seeds_allow(
     scores = {"a": Scores(*[np.array(mine)] * 2), "b": Scores(*[np.array(theirs)] * 2)}
     text = sentence("maze", scores, "a")
     assert words in text
-    claims = ("above", "below", "apart", "too few", "no interval")
+    claims = ("above", "below", "apart", "too few", "no interval", "no value")
     assert sum(claim in text for claim in claims) == 1
+
+
+def test_methods_of_one_verdict_stand_together() -> None:
+    low, high = (np.array([x, x + 0.01, x + 0.02, x + 0.03]) for x in (0.1, 0.5))
+    scores = {name: Scores(x, x) for name, x in (("a", high), ("b", low), ("c", high), ("d", low))}
+    text = sentence("maze", scores, "a")
+    assert re.fullmatch(
+        r"maze: a is above b \(difference \+0\.400 [^)]*ahead in 100% of pairs\) and d \([^)]*\); "
+        r"a cannot be told apart at the end from c \([^)]*ahead in 50% of pairs\)\.",
+        text,
+    )
 
 
 def test_runs_that_end_alike_are_told_apart_by_their_averages() -> None:
     end, early, late = np.ones(5), 0.9 + 0.01 * np.arange(5), 0.6 + 0.01 * np.arange(5)
     scores = {"a": Scores(end, early), "b": Scores(end, late), "c": Scores(end[:2], late[:2])}
     text = sentence("maze", scores, "a")
-    assert "a and b cannot be told apart at the end" in text
-    assert "on average over the run a is above (difference +0.300" in text
-    assert "with 2 seeds no interval is possible for a and c (" in text  # b is told all the same
-    assert "on average over the run b is below" in sentence("maze", scores, "b")
+    assert "a cannot be told apart at the end from b (" in text
+    assert "on average over the run it is above: difference +0.300" in text
+    assert "no interval is possible for a and c (" in text  # b is told all the same
+    assert "on average over the run it is below" in sentence("maze", scores, "b")
 
 
 def test_averages_are_over_the_whole_budget(study: Study, tmp_path: Path) -> None:
@@ -476,35 +531,3 @@ def test_recorded_command_is_the_comparison_again() -> None:
     words = command_of(asked).split()[2:]
     again = tyro.cli(Compare, args=words)
     assert again == replace(asked, out=None, runs=Path("runs"))
-
-
-@pytest.mark.parametrize(
-    ("relation", "sea", "maze"),
-    [
-        ("above", "holds", "open: cannot be told apart"),
-        ("not above", "does not hold", "not contradicted"),
-        ("below", "does not hold", "open: cannot be told apart"),
-        ("not below", "holds", "not contradicted"),
-    ],
-)
-def test_claims_of_the_paper_are_held_against_the_runs(
-    study: Study, tmp_path: Path, relation: str, sea: str, maze: str
-) -> None:
-    tasks = ("deep_sea_size_6", "spiral", "u_maze")
-    claim = Claim("DEVOTE explores", "devote", relation, ("sac",), tasks)
-    write_report(study, tmp_path / "out", "devote compare", [claim])
-    rows = (tmp_path / "out" / "README.md").read_text().partition("Claim by claim")[2].splitlines()
-    told = [[part.strip() for part in row.split("|")[1:-1]] for row in rows if "devote" in row]
-    assert [row[:4] for row in told] == [
-        [words, task, "devote", f"{relation} sac"]
-        for words, task in zip(("DEVOTE explores", "", ""), tasks, strict=True)
-    ]
-    assert [row[5] for row in told] == [row[7] for row in told] == [sea, maze, "not run"]
-    assert told[0][4].startswith("+0.300 [")
-
-
-def test_claims_need_an_interval(study: Study, tmp_path: Path) -> None:
-    few = replace(study, scale=replace(study.scale, seeds=3))
-    claim = Claim("DEVOTE explores", "devote", "above", ("sac",), ("deep_sea_size_6",))
-    write_report(few, tmp_path / "out", "devote compare", [claim])
-    assert (tmp_path / "out" / "README.md").read_text().endswith("| too few seeds |\n")

@@ -8,12 +8,14 @@ import sys
 import threading
 import time
 from collections import Counter
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TextIO
 
 import pytest
 from fake import FakeCell
 
+from devote.core.errors import UserError
 from devote.experiments import runner
 from devote.experiments.record import read_record
 from devote.experiments.runner import available_cores, run_cells
@@ -122,12 +124,52 @@ def test_failures_are_reported_with_their_output_and_the_others_finish(tmp_path:
     told = {failure.name: failure for failure in outcome.failures}
     assert set(told) == {"cell 0", "cell 1", "cell 2", "cell 3", "cell 4", "cell 7"}
     assert "RuntimeError: lost the thread" in told["cell 0"].tail
-    assert told["cell 0"].reason == "ended with code 1"
+    assert told["cell 0"].reason == "ended with code 1: RuntimeError: lost the thread"
+    assert f"(all of it: {tmp_path / 'work' / 'fake0.log'})" in told["cell 0"].tail
     assert told["cell 1"].reason == "expected a good cell; got a bad one; make it good"
     assert "memory" in told["cell 2"].reason
     assert told["cell 3"].reason == "train/critic_loss is nan"
     assert told["cell 4"].reason == "cannot use somewhere: No space left on device"
     assert "cell 0, which failed" in told["cell 7"].reason
+
+
+@dataclass(frozen=True)
+class Longer(FakeCell):
+    """The same work, gone on with."""
+
+    @property
+    def size(self) -> float:
+        return 2.0
+
+    def describe(self) -> dict[str, str]:
+        return {"command": "make it longer"}
+
+
+def test_of_the_same_work_the_larger_is_done(tmp_path: Path) -> None:
+    short, long = FakeCell(tmp_path, 0), Longer(tmp_path, 0)
+    for number, cells in enumerate(([short, long], [long, short])):
+        folder = tmp_path / str(number)
+        outcome = run_cells([replace(cell, root=folder) for cell in cells], folder, silent=True)
+        assert outcome.finished == 1
+        record = read_record(folder / "records" / "0.json")
+        assert record is not None
+        assert record["command"] == "make it longer"
+
+
+def test_workers_are_stopped_when_the_runner_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(self: object) -> None:
+        while not lines(tmp_path / "starts"):
+            time.sleep(0.02)
+        raise UserError("a record", "half of one", "delete it")
+
+    monkeypatch.setattr(runner._Sitting, "glance", broken)
+    started = time.monotonic()
+    with pytest.raises(UserError, match="half of one"):
+        run_cells([FakeCell(tmp_path, 0, pause=60.0)], tmp_path, silent=True)
+    assert time.monotonic() - started < 50
+    assert not lines(tmp_path / "ends")
 
 
 def test_needs_come_first_and_are_made_though_nobody_named_them(tmp_path: Path) -> None:

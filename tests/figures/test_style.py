@@ -1,5 +1,10 @@
 """Colours: an agent's own everywhere, and never two alike in a figure."""
 
+from itertools import combinations
+
+import numpy as np
+from matplotlib.colors import to_rgb
+
 from devote.experiments.catalogue import FIGURES
 from devote.experiments.coverage import ABLATIONS, RIVALS
 from devote.figures.style import COLOURS, colours_of, plt, wrapped
@@ -14,7 +19,9 @@ def test_methods_of_a_figure_have_different_colours() -> None:
     assert all(found[name] == COLOURS[name] for name in agents)
     assert colours_of(reversed(lengths)) == colours_of(lengths)
     many = [f"method {i}" for i in range(15)]
-    assert set(many) <= set(colours_of(many))
+    shown = [to_rgb(colours_of(many)[name]) for name in [*many, *COLOURS]]
+    apart = [np.linalg.norm(np.subtract(a, b)) for a, b in combinations(shown, 2)]
+    assert min(apart) > 0.15
 
 
 def test_a_long_title_stays_within_a_narrow_figure() -> None:

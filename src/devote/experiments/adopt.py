@@ -2,6 +2,7 @@
 
 import os
 import sys
+from datetime import date
 from pathlib import Path
 
 from devote.experiments.record import write_record
@@ -23,7 +24,8 @@ def adopt(folder: Path, root: Path = ROOT) -> TrainingCell | None:
     if not cell.folder.exists():
         os.symlink(os.path.relpath(folder, cell.folder.parent), cell.folder)
     if not cell.finished():
-        write_record(cell, 0.0)
+        ended = date.fromtimestamp((folder / METRICS).stat().st_mtime)
+        write_record(cell, 0.0, ended)
     return cell
 
 

@@ -26,6 +26,7 @@ class Board:
         self.durations, self.cores = durations, cores
         self.console = Console(quiet=silent, highlight=False)
         self.at_start: dict[str, float] = {}
+        self.failures = 0
         self._last_line = time.monotonic()
         self._bar = Progress(
             BarColumn(),
@@ -68,6 +69,7 @@ class Board:
 
     def failed(self, cell: Cell, reason: str, tail: str) -> None:
         """A cell ended without its result."""
+        self.failures += 1
         self._close(cell)
         self._say(f"FAILED   {cell.name}: {reason}")
         if tail:
@@ -79,8 +81,9 @@ class Board:
             return
         cells = [self.open[identity] for identity in running if identity in self.open]
         shares = ", ".join(f"{cell.name} {cell.progress():.0%}" for cell in cells)
-        detail = f"{self.left(running)}  {shares}"
-        done = self.total - len(self.open)
+        failed = f"{self.failures} failed, " if self.failures else ""
+        detail = f"{failed}{self.left(running)}  {shares}"
+        done = self._done()
         self._bar.update(self._task, completed=done, detail=detail)
         if not self.console.is_terminal and cells:
             self._say(f"{done}/{self.total} done, {detail}")
@@ -110,7 +113,10 @@ class Board:
 
     def _close(self, cell: Cell) -> None:
         self.open.pop(cell.identity, None)
-        self._bar.update(self._task, completed=self.total - len(self.open))
+        self._bar.update(self._task, completed=self._done())
+
+    def _done(self) -> int:
+        return self.total - len(self.open) - self.failures
 
     def _say(self, text: str) -> None:
         self._last_line = time.monotonic()

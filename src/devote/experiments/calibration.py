@@ -1,10 +1,12 @@
 """The calibration study's figures and table: its cells are fits of one model to one dataset."""
 
+import csv
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from devote.core.durable import atomic_write_text
+from devote.core.errors import UserError
 from devote.experiments.calibration_cell import CalibrationCell, cells_at, what_they_took
 from devote.experiments.figure import Figure
 from devote.experiments.record import write_readme
@@ -121,10 +123,27 @@ def _table(study: Study, caption: str, out: Path) -> list[Path]:
     cells = scores_of(study)
     if not cells:
         return []
+    _require_all_of(out / "table.csv", cells)
     text = f"{caption}\n\n{tables.as_markdown(cells, study.preset)}"
     atomic_write_text(out / "table.md", text)
     atomic_write_text(out / "table.csv", tables.as_csv(cells))
     return [out / "table.md", out / "table.csv"]
+
+
+def _require_all_of(table: Path, cells: Sequence[Cell]) -> None:
+    """Refuse to write a table over one that holds more."""
+    if not table.is_file():
+        return
+    with open(table, newline="") as file:
+        held = {(row["model"], row["dataset"]) for row in csv.DictReader(file)}
+    here = {(cell.model, cell.dataset) for cell in cells}
+    lost = sorted(cell for cell in held - here if cell[1] != "mean")
+    if lost:
+        raise UserError(
+            f"on this disk every cell that is in {table}",
+            f"all but {len(lost)}, such as {' on '.join(lost[0])}",
+            "run them all, name another --out, or delete the table",
+        )
 
 
 def _ablations(study: Study, caption: str, out: Path) -> list[Path]:

@@ -1,21 +1,22 @@
 """What the paper says about methods on tasks, beside what the runs here allow to say."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from devote.experiments.results import Results
-from devote.experiments.sentences import ABOVE, BELOW, EQUAL, UNTOLD, compared
-from devote.measure.statistics import FEWEST
+from devote.experiments.sentences import UNTOLD, by_chance, compared
+from devote.measure.statistics import FEWEST, Shift
 
-HOLDS = {
-    "above": (ABOVE,),
-    "below": (BELOW,),
-    "not above": (BELOW, EQUAL),
-    "not below": (ABOVE, EQUAL),
-}
-"""By what the paper says: findings that go with it."""
+MARGIN = 0.05
+"""Coverage that still counts as "little benefit" or as "matching"; set before any reported run of a
+rival was looked at."""
+Relation = Literal["above", "below", "little above", "not below"]
+HOLDS, FAILS, OPEN = "holds", "does not hold", "open"
+FEW, NONE = "too few seeds", "not run"
 
 
 @dataclass(frozen=True)
@@ -24,51 +25,85 @@ class Claim:
 
     words: str
     method: str
-    relation: str
-    """A key of HOLDS."""
+    relation: Relation
     others: tuple[str, ...]
     tasks: tuple[str, ...]
     beyond: tuple[str, ...] = ()
     """Tasks that the paper does not show and the claim is held against all the same."""
 
 
-HEADER = ("the paper", "task", "method", "should be", "at the end", "", "on average", "")
+class Row(NamedTuple):
+    """A claim on one task against one method: differences and verdicts, at the end of the budget
+    and on average over it."""
+
+    task: str
+    other: str
+    end: tuple[str, str]
+    average: tuple[str, str]
 
 
 def as_markdown(claims: Sequence[Claim], results: Results) -> str:
-    """A row for every claim, task and other method: difference and verdict, of the final values
-    and of their averages over the budget."""
-    lines = [f"| {' | '.join(HEADER)} |", "| --- " * len(HEADER) + "|"]
-    lines += [row for claim in claims for row in _rows(claim, results)]
-    return "\n".join(lines)
+    """A line per claim, then a row for every task and other method."""
+    header = ("claim", "task", "should be", "at the end", "verdict", "on average", "verdict")
+    lines, table = [], [f"| {' | '.join(header)} |", "| --- " * len(header) + "|"]
+    for claim in claims:
+        rows = list(rows_of(claim, claim.tasks, results))
+        more = list(rows_of(claim, claim.beyond, results))
+        ours = f" In tasks that the paper does not show: {_summed(more)}" if more else ""
+        lines.append(f"- {claim.words}: {_summed(rows)}{ours}")
+        words = claim.words
+        for row in (*rows, *more):
+            task = f"{row.task} (ours)" if row.task in claim.beyond else row.task
+            should = f"{claim.method} {claim.relation} {row.other}"
+            table.append(f"| {' | '.join((words, task, should, *row.end, *row.average))} |")
+            words = ""
+    return "\n".join([*lines, "", *table, "", by_chance(len(table) - 2)])
 
 
-def _rows(claim: Claim, results: Results) -> Iterator[str]:
-    words = claim.words
-    for task in (*claim.tasks, *claim.beyond):
-        name = f"{task} (ours)" if task in claim.beyond else task
+def rows_of(claim: Claim, tasks: Sequence[str], results: Results) -> Iterator[Row]:
+    """A claim held against every task and every other method that it names."""
+    for task in tasks:
         for other in claim.others:
             mine, theirs = (results.scores(task, method) for method in (claim.method, other))
-            cells = [words, name, claim.method, f"{claim.relation} {other}"]
-            cells += _held(claim.relation, mine.final, theirs.final)
-            cells += _held(claim.relation, mine.average, theirs.average)
-            yield f"| {' | '.join(cells)} |"
-            words = ""
+            yield Row(
+                task,
+                other,
+                _held(claim.relation, mine.final, theirs.final),
+                _held(claim.relation, mine.average, theirs.average),
+            )
 
 
-def _held(relation: str, mine: np.ndarray, theirs: np.ndarray) -> tuple[str, str]:
+def _summed(rows: Sequence[Row]) -> str:
+    """A claim about all of them: it holds where all rows do and fails where one does."""
+    parts = [
+        f"{when} {_whole([row[place][1] for row in rows])}"
+        for when, place in (("at the end", 2), ("on average", 3))
+    ]
+    return f"{'; '.join(parts)}."
+
+
+def _whole(verdicts: Sequence[str]) -> str:
+    found = Counter(verdicts)
+    whole = FAILS if found[FAILS] else HOLDS if found[HOLDS] == len(verdicts) else OPEN
+    counts = ", ".join(f"{count} {verdict}" for verdict, count in found.items())
+    return f"{whole} ({counts})" if len(found) > 1 else f"{whole} ({len(verdicts)} of them)"
+
+
+def _held(relation: Relation, mine: np.ndarray, theirs: np.ndarray) -> tuple[str, str]:
     """Difference and verdict."""
     fewest = min(len(mine), len(theirs))
     if fewest < FEWEST:
-        return "-", "too few seeds" if fewest else "not run"
-    finding, difference, _ = compared(mine, theirs)
-    return difference, judged(relation, finding)
+        return "-", FEW if fewest else NONE
+    found = compared(mine, theirs)
+    return found.difference, FEW if found.order == UNTOLD else judged(relation, found.shift)
 
 
-def judged(relation: str, finding: str) -> str:
-    """Whether a finding bears out what the paper says, speaks against it, or leaves it open."""
-    if finding == UNTOLD:
-        return "too few seeds"
-    if finding == EQUAL:  # no proof of equality
-        return "not contradicted" if EQUAL in HOLDS[relation] else "open: cannot be told apart"
-    return "holds" if finding in HOLDS[relation] else "does not hold"
+def judged(relation: Relation, found: Shift) -> str:
+    """Whether an interval bears out what the paper says, speaks against it, or leaves it open."""
+    holds, fails = {
+        "above": (found.low > 0, found.high <= 0),
+        "below": (found.high < 0, found.low >= 0),
+        "little above": (found.high <= MARGIN, found.low > MARGIN),
+        "not below": (found.low >= -MARGIN, found.high < -MARGIN),
+    }[relation]
+    return HOLDS if holds else FAILS if fails else OPEN

@@ -89,9 +89,10 @@ def figures_command(words: list[str]) -> int:
     for label, build in FIGURES.items():
         figure = build(asked.scale, asked.runs)
         done, left, lacks = state(figure, durations, cores)
-        outdated = len(figure.outdated())
+        outdated, recorded = len(figure.outdated()), figure.recorded(figure.out)
         shows = figure.title + (f"; lacks {lacks}" if lacks else "")
         shows += f"; {outdated} of other settings" if outdated else ""
+        shows += f"; {recorded} more in {figure.out}" if recorded else ""
         print(LINE.format(label, done, left, shows))
     for absent in ABSENT:
         where = f" (see {absent.where})" if absent.where else ""
@@ -132,6 +133,11 @@ def make(
         _require_writable(place)  # now, not after hours of work
     if figure.missing:
         print(f"not in the library yet, left out: {', '.join(figure.missing)}")
+    if recorded := figure.recorded(out):
+        print(
+            f"{recorded} runs are recorded in {out} but not on this disk; they are made again "
+            "(devote figure --draw-only shows them as recorded)"
+        )
     outcome = run_cells(cells, root, chosen)
     if outcome.stopped_by is not None:
         left = sum(not cell.finished() for cell in cells)

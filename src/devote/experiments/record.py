@@ -28,8 +28,8 @@ def write_readme(out: Path, caption: str, command: str) -> Path:
     return out / "README.md"
 
 
-def write_record(cell: Cell, seconds: float) -> None:
-    """Note that a cell is finished, in one step."""
+def write_record(cell: Cell, seconds: float, finished: date | None = None) -> None:
+    """Note that a cell is finished, in one step; on another day only what was made before."""
     counted = cell.seconds()
     content = {
         "name": cell.name,
@@ -37,8 +37,8 @@ def write_record(cell: Cell, seconds: float) -> None:
         "kinds": list(cell.kinds),
         "size": cell.size,
         "seconds": round(seconds if counted is None else counted, 1),
-        "finished": date.today().isoformat(),
-        "machine": machine(),
+        "finished": (finished or date.today()).isoformat(),
+        "machine": machine() if finished is None else "unknown",
         "versions": {name: version(name) for name in ("devote", "jax", "numpy")},
         **cell.describe(),
     }

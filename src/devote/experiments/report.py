@@ -6,11 +6,12 @@ from pathlib import Path
 from devote.core.durable import atomic_write_text
 from devote.experiments import claims as claimed
 from devote.experiments import results as files
-from devote.experiments.claims import Claim
+from devote.experiments.claims import MARGIN, Claim
 from devote.experiments.durations import in_words
-from devote.experiments.results import ASIDE, COVERAGE, RUNS, Results
+from devote.experiments.results import COVERAGE, Results
 from devote.experiments.sentences import caveat, sentences
 from devote.experiments.study import Study, Task
+from devote.experiments.study_files import ASIDE, RUNS
 from devote.experiments.table import as_csv, as_markdown, rows_of, span
 from devote.figures.curves import Panel, save_panels
 from devote.measure.curves import BINS, WINDOW, aggregate
@@ -78,9 +79,12 @@ def _note(study: Study, results: Results) -> str:
 
 
 def _caption(study: Study, results: Results) -> str:
-    spans = dict.fromkeys(span(study.seeds(task)) for task in _present(study, results))
-    seeds = f"seeds {' or '.join(spans)}"
-    return f"{study.label}, scale {study.scale.name}, preset {study.scale.preset}, {seeds}"
+    tasks: dict[str, list[str]] = {}
+    for task in _present(study, results):
+        tasks.setdefault(span(study.seeds(task)), []).append(task.title or task.name)
+    alike = len(tasks) == 1
+    seeds = "; ".join(s if alike else f"{s} ({', '.join(names)})" for s, names in tasks.items())
+    return f"{study.label}, scale {study.scale.name}, preset {study.scale.preset}, seeds {seeds}"
 
 
 def _readme(
@@ -101,7 +105,7 @@ def _readme(
         f"![{study.title}]({picture})",
         table.rstrip(),
         "\n".join(f"- {line}" for line in said),
-        caveat(study.names()),
+        caveat(len(said) * (len(study.methods) - 1)),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -110,8 +114,9 @@ def _claimed(claims: Sequence[Claim], results: Results) -> str:
     return (
         "\n## Claim by claim\n\nWhat the paper says of its own scale, and what the runs above "
         "allow to say of theirs; differences as in the sentences, of the final values and of the "
-        "averages over the budget. The paper does not show tasks marked (ours).\n\n"
-        f"{claimed.as_markdown(claims, results)}\n"
+        "averages over the budget. A claim holds where all of its rows do, and fails where one "
+        f"does. A coverage of {MARGIN:g} counts as little, and as a match. The paper does not show "
+        f"tasks marked (ours).\n\n{claimed.as_markdown(claims, results)}\n"
     )
 
 
@@ -123,8 +128,9 @@ def _state(study: Study, results: Results) -> str:
     if results.set_aside:
         tasks = ", ".join(dict.fromkeys(line.task for line in results.set_aside))
         words.append(
-            f"{len(results.set_aside)} more (in {tasks}) were recorded with other settings or "
-            f"fewer steps; they are in no number, curve or sentence here, but in {ASIDE}/{RUNS}."
+            f"{len(results.set_aside)} more (in {tasks}) were recorded with other settings, "
+            "methods or seeds, or fewer steps; they are in no number, curve or sentence here, but "
+            f"in {ASIDE}/{RUNS}."
         )
     if study.missing():
         words.append(f"Not in the library yet: {', '.join(study.missing())}.")

@@ -1,48 +1,32 @@
 """What a study has to show: from run directories where they are here, else from its own files."""
 
-import csv
-import io
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from devote.core.durable import atomic_write_text
 from devote.core.errors import UserError
 from devote.experiments.changes import require_known
 from devote.experiments.record import read_record
-from devote.experiments.study import Study, Task
+from devote.experiments.study import Study
+from devote.experiments.study_files import (
+    ASIDE,
+    RUNS,
+    Entry,
+    Key,
+    RunLine,
+    read_entries,
+    write_entries,
+)
 from devote.experiments.training import METRICS, TrainingCell
 from devote.measure.curves import Observations
 
-Key = tuple[str, str, int]
-"""Task, method and seed."""
-RUNS, ASIDE = "runs.csv", "set_aside"
 COVERAGE, RETURN = "explore/coverage", "rollout/ep_rew_mean"
 KEPT = (COVERAGE, "explore/coverage_reachable", RETURN, "eval/mean_reward")
 """Metrics that go into the files of curves, where a task has them."""
 LAST_TENTH = 0.9
-
-
-@dataclass(frozen=True)
-class RunLine:
-    """One run of a study: what came out, and how it was made."""
-
-    task: str
-    method: str
-    seed: int
-    preset: str
-    steps: int
-    metric: str
-    final: float
-    """The last value of a coverage; of any other metric the mean over the last tenth."""
-    seconds: float
-    finished: str
-    machine: str
-    identity: str
-    command: str
 
 
 class Scores(NamedTuple):
@@ -55,15 +39,23 @@ class Scores(NamedTuple):
 
 @dataclass(frozen=True)
 class Results:
-    """All runs that a study asks for and that are known, and their curves."""
+    """All runs that a study asks for and that are known, each up to the study's budget."""
 
-    lines: tuple[RunLine, ...]
-    curves: Mapping[Key, Mapping[str, np.ndarray]]
-    """(task, method, seed) to columns, `step` among them; also of what is set aside."""
+    shown: Mapping[Key, Entry]
+    kept: Mapping[Key, Entry] = field(default_factory=dict)
+    """All runs that its files held, and those shown: whole, where files hold more of a run."""
     elsewhere: int = 0
-    """Runs taken from the study's files, because they are not on this disk."""
-    set_aside: tuple[RunLine, ...] = ()
-    """Recorded with other settings, fewer steps or without the metric: kept, but not shown."""
+    """Shown from the study's files, because they are not on this disk."""
+
+    @property
+    def lines(self) -> tuple[RunLine, ...]:
+        """The runs shown."""
+        return tuple(entry.line for entry in self.shown.values())
+
+    @property
+    def set_aside(self) -> tuple[RunLine, ...]:
+        """Of other settings, seeds or methods, too short or without the metric: kept, not shown."""
+        return tuple(entry.line for key, entry in self.kept.items() if key not in self.shown)
 
     def of(self, task: str, method: str) -> list[RunLine]:
         """The seeds of one method on one task."""
@@ -71,7 +63,7 @@ class Results:
 
     def observations(self, line: RunLine) -> Observations:
         """The curve of a run in its metric."""
-        columns = self.curves[line.task, line.method, line.seed]
+        columns = self.shown[line.key].columns
         return Observations(columns["step"], columns[line.metric])
 
     def scores(self, task: str, method: str) -> Scores:
@@ -84,53 +76,28 @@ class Results:
 
 def collect(study: Study, out: Path) -> Results:
     """Finished runs on this disk, and what earlier files of the study say of the others."""
-    lines: dict[Key, RunLine] = {}
-    curves: dict[Key, Any] = {}
-    aside: dict[Key, RunLine] = {}
-    recorded, columns = _recorded(study, out)
-    runs = study.runs()
-    for key, line in recorded.items():
-        mine = key in runs and not runs[key].outdated()
-        found = _cut(study, runs[key], line, columns[key]) if mine else None
-        (aside if found is None else lines)[key], curves[key] = found or (line, columns[key])
-    elsewhere = set(lines)
-    for key, cell in runs.items():
+    kept, shown, elsewhere = read_entries(out), {}, 0
+    _require_preset(study, kept, out)
+    for key, cell in study.runs().items():
+        recorded = kept.get(key)
         if cell.finished():
-            lines[key], curves[key] = _read(study, key, cell)
-            elsewhere.discard(key)
-            aside.pop(key, None)
-    return Results(_ordered(study, lines), curves, len(elsewhere), _ordered(study, aside))
+            shown[key] = _read(study, key, cell)
+            if recorded is None or not _more_of(recorded, shown[key]):
+                kept[key] = shown[key]
+        elif recorded is not None and not cell.outdated():
+            part = _cut(study, cell, recorded)
+            if part is not None:
+                shown[key] = part
+                elsewhere += 1
+    return Results(_ordered(study, shown), _ordered(study, kept), elsewhere)
 
 
 def write(results: Results, out: Path) -> list[Path]:
-    """One line per run, and the curves of every task; what is set aside in a folder of its own."""
-    if results.set_aside or (out / ASIDE).is_dir():
-        _write(results.set_aside, results.curves, out / ASIDE)
-    return _write(results.lines, results.curves, out)
-
-
-def _write(lines: Sequence[RunLine], curves: Mapping[Key, Any], out: Path) -> list[Path]:
-    out.mkdir(parents=True, exist_ok=True)
-    paths = [out / RUNS]
-    atomic_write_text(paths[0], _text([asdict(line) for line in lines]))
-    for task in dict.fromkeys(line.task for line in lines):
-        rows: list[dict[str, Any]] = []
-        for line in lines:
-            if line.task == task:
-                columns = curves[line.task, line.method, line.seed]
-                for values in zip(*columns.values(), strict=True):
-                    cells = map(_number, values)
-                    row = dict(zip(columns, cells, strict=True))
-                    rows.append({"method": line.method, "seed": line.seed} | row)
-        paths.append(out / f"{task}.csv")
-        atomic_write_text(paths[-1], _text(rows))
-    return paths
-
-
-def _ordered(study: Study, lines: Mapping[Key, RunLine]) -> tuple[RunLine, ...]:
-    tasks, methods = [task.name for task in study.tasks], study.names()
-    keys = sorted(lines, key=lambda k: (tasks.index(k[0]), methods.index(k[1]), k[2]))
-    return tuple(lines[key] for key in keys)
+    """Every run that is known; those not shown in a folder of their own."""
+    aside = [entry for key, entry in results.kept.items() if key not in results.shown]
+    if aside or (out / ASIDE).is_dir():
+        write_entries(aside, out / ASIDE)
+    return write_entries([results.kept[key] for key in results.shown], out)
 
 
 def final_value(metric: str, steps: np.ndarray, values: np.ndarray) -> float:
@@ -141,7 +108,7 @@ def final_value(metric: str, steps: np.ndarray, values: np.ndarray) -> float:
     return float(late.mean()) if len(late) else float("nan")
 
 
-def metric_of(study: Study, columns: Mapping[str, Any]) -> str:
+def metric_of(study: Study, columns: Iterable[str]) -> str:
     """The study's metric; coverage where there is one, else return, where it names none."""
     if study.metric is None:
         return COVERAGE if COVERAGE in columns else RETURN
@@ -149,7 +116,27 @@ def metric_of(study: Study, columns: Mapping[str, Any]) -> str:
     return study.metric
 
 
-def _read(study: Study, key: Key, cell: TrainingCell) -> tuple[RunLine, dict[str, np.ndarray]]:
+def _require_preset(study: Study, entries: Mapping[Key, Entry], out: Path) -> None:
+    """Runs of two presets have the same names, so they have folders of their own."""
+    others = {entry.line.preset for entry in entries.values()} - {study.scale.preset}
+    if others:
+        expected = f"runs of preset {study.scale.preset} in {out / RUNS}"
+        raise UserError(expected, f"preset {', '.join(sorted(others))}", "name another --out")
+
+
+def _ordered(study: Study, entries: Mapping[Key, Entry]) -> dict[Key, Entry]:
+    """As the study has its tasks and methods, what it does not ask for last."""
+    tasks = {task.name: place for place, task in enumerate(study.tasks)}
+    methods = {name: place for place, name in enumerate(study.names())}
+
+    def place(key: Key) -> tuple[int, str, int, str, int]:
+        task, method, seed = key
+        return tasks.get(task, len(tasks)), task, methods.get(method, len(methods)), method, seed
+
+    return {key: entries[key] for key in sorted(entries, key=place)}
+
+
+def _read(study: Study, key: Key, cell: TrainingCell) -> Entry:
     table, record = cell.metrics(), read_record(cell.record)
     assert record is not None
     if "step" not in table:
@@ -157,7 +144,6 @@ def _read(study: Study, key: Key, cell: TrainingCell) -> tuple[RunLine, dict[str
         raise UserError(f"the metrics of a finished run in {cell.folder / METRICS}", "none", fix)
     metric = metric_of(study, table)
     kept = [name for name in dict.fromkeys((*KEPT, metric)) if name in table]
-    columns = {name: table[name] for name in ("step", "train/n_updates", *kept)}
     line = RunLine(
         task=key[0],
         method=key[1],
@@ -172,13 +158,18 @@ def _read(study: Study, key: Key, cell: TrainingCell) -> tuple[RunLine, dict[str
         identity=cell.identity,
         command=record["command"],
     )
-    return line, columns
+    return Entry(line, {name: table[name] for name in ("step", "train/n_updates", *kept)})
 
 
-def _cut(
-    study: Study, cell: TrainingCell, line: RunLine, columns: Mapping[str, np.ndarray]
-) -> tuple[RunLine, dict[str, np.ndarray]] | None:
+def _more_of(recorded: Entry, here: Entry) -> bool:
+    """Whether the files hold the same run, but more of it."""
+    same = recorded.line.identity == here.line.identity
+    return same and recorded.line.steps > here.line.steps
+
+
+def _cut(study: Study, cell: TrainingCell, recorded: Entry) -> Entry | None:
     """A recorded run up to the steps that the study asks for; None where it is another run."""
+    line, columns = recorded
     reached = np.flatnonzero(columns["step"] >= cell.run.steps)
     known = study.metric is None or study.metric in columns
     if line.identity != cell.identity or not len(reached) or not known:
@@ -186,83 +177,7 @@ def _cut(
     mine = {name: column[: int(reached[0]) + 1] for name, column in columns.items()}
     metric, steps = metric_of(study, mine), int(mine["step"][-1])
     if (metric, steps) == (line.metric, line.steps):
-        return line, mine  # as recorded, for the files of curves have fewer digits
+        return Entry(line, mine)  # as recorded, for the files of curves have fewer digits
     final = round(final_value(metric, mine["step"], mine[metric]), 6)
     seconds = round(line.seconds * steps / line.steps, 1)
-    return replace(line, metric=metric, steps=steps, final=final, seconds=seconds), mine
-
-
-def _recorded(study: Study, out: Path) -> tuple[dict[Key, RunLine], dict[Key, Any]]:
-    """Runs that the study's files hold and that the study still asks for."""
-    lines: dict[Key, RunLine] = {}
-    curves: dict[Key, Any] = {}
-    for folder in (out / ASIDE, out):
-        try:
-            found = _earlier(study, folder)
-        except (KeyError, ValueError, IndexError, FileNotFoundError) as error:
-            fix = f"restore them, or delete {folder / RUNS} to go by the runs on this disk alone"
-            got = f"{type(error).__name__}: {error}"
-            raise UserError(
-                f"{RUNS} and a file of curves per task in {folder}", got, fix
-            ) from error
-        lines, curves = lines | found[0], curves | found[1]
-    return lines, curves
-
-
-def _earlier(study: Study, out: Path) -> tuple[dict[Key, RunLine], dict[Key, Any]]:
-    """Runs that the study's files hold and that the study still asks for."""
-    lines: dict[Key, RunLine] = {}
-    curves: dict[Key, Any] = {}
-    if not (out / RUNS).is_file():
-        return lines, curves
-    asked = {task.name: task for task in study.tasks}
-    tables: dict[str, list[dict[str, str]]] = {}
-    for row in _rows(out / RUNS):
-        line = _line(row)
-        key = (line.task, line.method, line.seed)
-        if _asked(study, asked, line):
-            table = tables.setdefault(line.task, _rows(out / f"{line.task}.csv"))
-            mine = [r for r in table if (r["method"], r["seed"]) == (line.method, row["seed"])]
-            names = [name for name in mine[0] if name not in ("method", "seed")]
-            curves[key] = {n: np.array([float(r[n] or "nan") for r in mine]) for n in names}
-            lines[key] = line
-    return lines, curves
-
-
-def _asked(study: Study, tasks: Mapping[str, Task], line: RunLine) -> bool:
-    task = tasks.get(line.task)
-    if task is None or line.method not in study.names() or line.preset != study.scale.preset:
-        return False
-    return line.seed in study.seeds(task)
-
-
-def _line(row: Mapping[str, str]) -> RunLine:
-    texts = ("task", "method", "preset", "metric", "finished", "machine", "identity", "command")
-    return RunLine(
-        seed=int(row["seed"]),
-        steps=int(row["steps"]),
-        final=float(row["final"]),
-        seconds=float(row["seconds"]),
-        **{name: row[name] for name in texts},
-    )
-
-
-def _rows(path: Path) -> list[dict[str, str]]:
-    with open(path, newline="") as file:
-        return list(csv.DictReader(file))
-
-
-def _text(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Rows as CSV; a column that only some have is empty for the others."""
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    text = io.StringIO()
-    writer = csv.DictWriter(text, names, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()
-
-
-def _number(value: float) -> str:
-    if np.isnan(value):
-        return ""
-    return str(int(value)) if value == int(value) and abs(value) > 1 else f"{value:.5f}"
+    return Entry(replace(line, metric=metric, steps=steps, final=final, seconds=seconds), mine)

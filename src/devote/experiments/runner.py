@@ -58,18 +58,21 @@ def run_cells(
     sitting = _Sitting(root / "work", list(cores), board)
     with StopRequest() as stop, board:
         sitting.waiting = missing
-        while not stop.requested and sitting.fill():
-            sitting.glance()
-        sitting.end()
+        try:
+            while not stop.requested and sitting.fill():
+                sitting.glance()
+        finally:  # also where the records of others cannot be read
+            sitting.end()
         sitting.outcome.stopped_by = stop.signal_name
     return sitting.outcome
 
 
 def _with_needs(cells: Sequence[Cell]) -> list[Cell]:
-    """Unfinished cells and, before them, what they need; each once."""
+    """Unfinished cells and, before them, what they need; each once, as large as it is wanted."""
     found: dict[str, Cell] = {}
     for cell in cells:
-        if cell.identity not in found and not cell.finished():
+        known = found.get(cell.identity)
+        if (known is None or known.size < cell.size) and not cell.finished():
             found |= {need.identity: need for need in _with_needs(cell.needs)}
             found[cell.identity] = cell
     return list(found.values())
@@ -163,8 +166,10 @@ class _Sitting:
         if code == 0 and runner.cell.finished():
             self._count(runner)
             return
-        tail = _tail(log_path(self.workplace, runner.cell))
-        self._fail(runner.cell, _reason(code, tail), tail)
+        log = log_path(self.workplace, runner.cell)
+        tail = _tail(log)
+        more = f"{tail}\n(all of it: {log})" if tail else ""
+        self._fail(runner.cell, _reason(code, tail), more)
 
     def _count(self, runner: _Running) -> None:
         self.outcome.finished += 1
@@ -186,7 +191,9 @@ def _reason(code: int | None, tail: str) -> str:
     last = tail.rpartition("\n")[2]
     if code == TOLD and last.startswith("devote: "):
         return last.removeprefix("devote: ")
-    return f"ended with code {code}" if code else "ended without a result"
+    if code:
+        return f"ended with code {code}" + (f": {last}" if last else "")
+    return "ended without a result"
 
 
 def _tail(path: Path) -> str:

@@ -98,7 +98,8 @@ class Study:
     def seeds(self, task: Task) -> range:
         """Seeds of a task; seeds from 100 on are for tuning."""
         first = self.first_seed if task.first_seed is None else task.first_seed
-        return range(first, first + (self.scale.seeds if task.seeds is None else task.seeds))
+        seeds = self.scale.seeds if task.seeds is None else min(task.seeds, self.scale.seeds)
+        return range(first, first + seeds)
 
     def run(self, task: Task, method: Method, seed: int) -> Run:
         """One run of the study."""

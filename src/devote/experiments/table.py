@@ -7,8 +7,9 @@ from dataclasses import asdict, dataclass, fields
 
 import numpy as np
 
-from devote.experiments.results import COVERAGE, Results, RunLine
+from devote.experiments.results import COVERAGE, Results
 from devote.experiments.study import Study
+from devote.experiments.study_files import RunLine
 from devote.measure.statistics import iqm, stratified_bootstrap
 
 LEVEL = 0.95
@@ -105,7 +106,7 @@ def as_csv(rows: Sequence[Row]) -> str:
 def as_markdown(rows: Sequence[Row]) -> str:
     """The columns that a reader wants."""
     lines = [
-        "| task | method | metric | mean ± standard error | IQM [95 % interval] | min | max | "
+        "| task | method | metric | mean ± standard error | IQM [95 % bootstrap] | min | max | "
         "seeds | steps | preset | time |",
         "| --- " * 11 + "|",
     ]

@@ -28,6 +28,7 @@ TRIALS: dict[str, tuple[dict[str, str], ...]] = {
         {"num_features": "256"},
         {"optimism": "10"},
         {"corrector_sees_action": "true"},
+        {"corrector_sees_action": "true", "optimism": "10"},
     ),
     "thompson": trials(
         {"prior_scale": "1", "num_members": "4", "prior_width": "64"},
@@ -35,6 +36,7 @@ TRIALS: dict[str, tuple[dict[str, str], ...]] = {
         {"num_members": "8"},
         {"prior_width": "256"},
         {"num_members": "8", "prior_width": "256"},
+        {"num_members": "8", "prior_scale": "0.3"},
     ),
     "sombrl": trials(
         {"intrinsic_weight": "1", "model_rate": "1e-3", "value_head": "scalar"},
@@ -42,6 +44,7 @@ TRIALS: dict[str, tuple[dict[str, str], ...]] = {
         {"model_rate": "3e-4"},
         {"value_head": "two_hot"},
         {"intrinsic_weight": "0.05", "model_rate": "3e-4"},
+        {"intrinsic_weight": "0.01"},
     ),
 }
 """What was tried with each rival."""

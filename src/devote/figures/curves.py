@@ -3,13 +3,17 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from textwrap import fill
 
 import numpy as np
 
 from devote.figures.style import NAMES, Axes, colours_of, plt, wrapped
 from devote.measure.curves import Curve
 
-COLUMNS = 5  # panels in a row
+COLUMNS = 3  # panels in a row
+WIDTH, HEIGHT = 2.9, 2.35  # inches of a panel
+LINE = 38  # characters of small print in a panel
+LETTERS, HANDLE, LEGEND_ROW = 14, 0.7, 0.17  # of a legend: letters an inch, line and gaps, a row
 
 
 @dataclass(frozen=True)
@@ -30,12 +34,13 @@ def save_panels(path: Path, title: str, note: str, panels: Sequence[Panel]) -> P
     """Mean and standard error over seeds of every method, with one legend for all."""
     columns = min(COLUMNS, max(1, len(panels)))
     rows = -(-len(panels) // columns)
+    names = dict.fromkeys(NAMES.get(name, name) for panel in panels for name in panel.curves)
+    longest = max(map(len, names), default=0) / LETTERS + HANDLE
+    width = max(WIDTH * columns + 0.3, longest)
+    fitting = int(width / longest)
+    height = HEIGHT * rows + 0.75 + LEGEND_ROW * -(-len(names) // fitting)
     figure, grid = plt.subplots(
-        rows,
-        columns,
-        figsize=(2.9 * columns + 0.3, 2.35 * rows + 0.95),
-        layout="constrained",
-        squeeze=False,
+        rows, columns, figsize=(width, height), layout="constrained", squeeze=False
     )
     places = list(grid.flat)
     # also of methods that have no curve yet, so that colours stay when these come
@@ -57,7 +62,7 @@ def save_panels(path: Path, title: str, note: str, panels: Sequence[Panel]) -> P
         handles.values(),
         handles,
         loc="outside lower center",
-        ncols=min(6, 2 * columns),
+        ncols=fitting,
         title=wrapped(figure, note),
         title_fontsize=7,
     )
@@ -72,11 +77,10 @@ def draw_panel(axes: Axes, panel: Panel, colours: Mapping[str, str]) -> None:
     scale, unit = _unit(panel.curves)
     for method, curve in panel.curves.items():
         colour, steps = colours[method], curve.steps / scale
-        # the method of the paper on top of the others
-        front = 3 if method == "devote" else 2
-        axes.plot(
-            steps, curve.mean, color=colour, label=NAMES.get(method, method), lw=1.4, zorder=front
-        )
+        # the method of the paper is wide and below the others, so that one as good shows too
+        width, front = (2.4, 2) if method == "devote" else (1.3, 3)
+        label = NAMES.get(method, method)
+        axes.plot(steps, curve.mean, color=colour, label=label, lw=width, zorder=front)
         if np.isfinite(curve.error).any():
             low, high = curve.mean - curve.error, curve.mean + curve.error
             axes.fill_between(steps, low, high, color=colour, alpha=0.2, lw=0, zorder=front)
@@ -87,7 +91,7 @@ def draw_panel(axes: Axes, panel: Panel, colours: Mapping[str, str]) -> None:
         axes.set_ylim(0, 1.02)
     if panel.unfinished:
         counts = (f"{NAMES.get(name, name)} {n}" for name, n in panel.unfinished.items())
-        text = f"runs so far: {', '.join(counts)}"
+        text = fill(f"runs so far: {', '.join(counts)}", LINE)
         axes.text(0.02, 0.97, text, transform=axes.transAxes, fontsize=6, va="top", color="0.4")
 
 

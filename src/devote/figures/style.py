@@ -25,6 +25,25 @@ COLOURS = {
     "devote-no-tud-opt": "#bf9000",
 }
 """One colour per agent, the same in every figure."""
+SPARE = (
+    "#e6194b",
+    "#42d4f4",
+    "#911eb4",
+    "#ff7f00",
+    "#f032e6",
+    "#9a6324",
+    "#4363d8",
+    "#808000",
+    "#fabebe",
+    "#000000",
+    "#bfef45",
+    "#800000",
+    "#aaffc3",
+    "#dcbeff",
+    "#00ff7f",
+    "#000075",
+)
+"""For methods that are no agents of ours, far from each other and from COLOURS."""
 NAMES = {
     "devote": "DEVOTE",
     "sac": "SAC",
@@ -54,10 +73,8 @@ plt.rcParams.update(
 
 def colours_of(methods: Iterable[str]) -> dict[str, str]:
     """The agents' own colours, and for methods without one others, in the order of their names."""
-    table = matplotlib.colormaps["tab10"]
-    spare = [matplotlib.colors.to_hex(table(i)) for i in range(table.N)]
     nameless = sorted(set(methods) - COLOURS.keys())
-    return COLOURS | dict(zip(nameless, cycle(spare), strict=False))
+    return COLOURS | dict(zip(nameless, cycle(SPARE), strict=False))
 
 
 def wrapped(figure: Figure, text: str, points: int = 7) -> str:

@@ -92,6 +92,28 @@ DEEP_SEA_LOOP = LoopSettings(
     checkpoint_interval=40_000,
 )
 
+CONTROL = DevoteSettings(
+    sac=SacSettings(
+        discount=0.99,
+        polyak=0.1,
+        critic_width=128,
+        critic_depth=2,
+        actor_width=128,
+        actor_depth=2,
+        learning_rate=1e-3,
+        critic_weight_decay=0.0,
+        initial_temperature=0.01,
+        scale_inputs=True,
+    ),
+    num_indices=4,
+    num_features=256,
+    length_scale=7.5,
+    readout="normal",
+    prior_sees_action=False,
+    corrector_rate=1e-3,
+    reset_target=True,
+)
+
 # Without biases a ReLU prior sees only a direction; the control recipes leave them to its owners.
 CONTROL_TASKS = (
     "cheetah",
@@ -122,6 +144,7 @@ SOMBRL = UncertaintySettings(
 )
 # Critics see mazes at a length of 12; the guessers get what DEVOTE's prior has.
 SOMBRL_MAZE = replace(SOMBRL, guesser_length=MAZE.length_scale)
+SCALAR = replace(CONTROL.sac, value_head="scalar")
 OWN: Own = {
     **BIASED,
     # priors as wide as critics and actors; all else is the best of equal trials (docs/coverage.md)
@@ -131,6 +154,9 @@ OWN: Own = {
     "sombrl": {"uncertainty": SOMBRL, "intrinsic_weight": 0.05},
     ("spiral", "sombrl"): {"uncertainty": SOMBRL_MAZE},
     ("u_maze", "sombrl"): {"uncertainty": SOMBRL_MAZE},
+    # what they explore by is a scalar, as in their trials and as DEVOTE's is
+    ("cheetah", "sombrl"): {"sac": SCALAR},
+    ("cheetah", "thompson"): {"sac": SCALAR, **BIASED["cheetah", "thompson"]},
 }
 # For tasks that nobody has tuned: units of half the range of an entry, rewards of any size.
 ANY = DevoteSettings(
@@ -174,27 +200,6 @@ BATCH_LOOP = replace(
     ANY_LOOP, num_envs=32, updates_per_step=1 / 16, reset_interval=64_000, log_interval=8_000
 )
 
-CONTROL = DevoteSettings(
-    sac=SacSettings(
-        discount=0.99,
-        polyak=0.1,
-        critic_width=128,
-        critic_depth=2,
-        actor_width=128,
-        actor_depth=2,
-        learning_rate=1e-3,
-        critic_weight_decay=0.0,
-        initial_temperature=0.01,
-        scale_inputs=True,
-    ),
-    num_indices=4,
-    num_features=256,
-    length_scale=7.5,
-    readout="normal",
-    prior_sees_action=False,
-    corrector_rate=1e-3,
-    reset_target=True,
-)
 CONTROL_LOOP = LoopSettings(
     num_envs=64,
     updates_per_step=1 / 32,

@@ -125,6 +125,20 @@ def test_ablations_change_what_they_are_named_for_and_nothing_else(name: str, ta
     assert set(PRESETS["desk"](task, name).difference(whole)) == expected
 
 
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("task", ["spiral", "deep_sea", "cheetah"])
+def test_rnd_is_one_relu_prior_over_states_without_resets(task: str, preset: str) -> None:
+    agent = PRESETS[preset](task, "rnd").agent
+    assert (agent.num_indices, agent.prior, agent.reset_strength) == (1, "relu", 0.0)
+    assert (agent.prior_sees_action, agent.propagation, agent.bonus) == (False, "magnitude", "mean")
+
+
+def test_what_is_explored_by_is_a_scalar_for_every_agent_of_the_desk_s_coverage_study() -> None:
+    for task in ("spiral", "u_maze", "deep_sea", "cheetah"):
+        for name in ("thompson", "sombrl"):  # that of all others is a scalar by construction
+            assert PRESETS["desk"](task, name).agent.sac.value_head == "scalar"
+
+
 @pytest.mark.parametrize("preset", ["desk", "smoke"])
 @pytest.mark.parametrize("task", TASKS)
 def test_relu_priors_have_biases(task: str, preset: str) -> None:

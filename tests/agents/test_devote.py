@@ -102,17 +102,6 @@ def test_novelty_target_looks_ahead_with_the_explorer_and_target_networks(
     assert not np.allclose(found, target(state.task.policy), atol=1e-2)
 
 
-def test_explorer_behaves_and_exploiter_is_evaluated() -> None:
-    agent = devote("continuous")
-    state, obs, key = shaken(1, fresh(agent)), some_batch(2, agent.spec).obs, jax.random.key(0)
-    action, memory = jax.jit(agent.act)(state, (), obs, jnp.zeros(24, bool), key)
-    sampled = jax.jit(lambda net: net.sample(obs, key))(state.explorer.actor.net)
-    np.testing.assert_array_equal(action, sampled)
-    assert memory == ()
-    best = jax.jit(lambda net: net.mode(obs))(state.task.policy.actor.net)
-    np.testing.assert_array_equal(jax.jit(agent.exploit)(state, obs), best)
-
-
 @pytest.mark.parametrize("kind", SPECS)
 def test_optimistic_value_is_scaled_value_plus_beta_times_mean_bonus(kind) -> None:
     agent = devote(kind, optimism=1.7)

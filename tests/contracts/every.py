@@ -5,12 +5,12 @@ A new agent or environment is picked up by its entry in `devote.registry`.
 
 from dataclasses import replace
 from functools import cache
-from itertools import cycle
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
+from devote.agents.devote import DevoteSettings
 from devote.core.types import Env
 from devote.envs.brax_style import brax, playground
 from devote.loops.fused import FusedLoop, RunState
@@ -40,23 +40,30 @@ def _kinds() -> list[str]:
 def _pairs() -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
     """Every agent in every kind of environment: the pairs that are played, and those traced.
 
-    The backbone and DEVOTE are played in all kinds, every further class in one of them.
+    The backbone and DEVOTE are played in all kinds, every further class and every other kind of
+    prior or bonus in one of them.
     """
     kinds = _kinds()
     played: list[tuple[str, str]] = []
-    classes: list[Any] = []
-    for agent, entry in AGENTS.items():
-        if entry.build not in classes:
-            turn = kinds[len(classes) % len(kinds)]
-            played += [(agent, task) for task in (kinds if len(classes) < 2 else [turn])]
-            classes.append(entry.build)
+    known: list[Any] = []
+    for agent in AGENTS:
+        if _construction(agent) not in known:
+            turn = kinds[len(known) % len(kinds)]
+            played += [(agent, task) for task in (kinds if len(known) < 2 else [turn])]
+            known.append(_construction(agent))
     traced = [(agent, task) for agent in AGENTS for task in kinds if (agent, task) not in played]
     return played, traced
 
 
+def _construction(agent: str) -> tuple[Any, ...]:
+    """What makes an agent run other code than those before it."""
+    settings = smoke("spiral", agent).agent
+    parts = (settings.prior, settings.bonus) if isinstance(settings, DevoteSettings) else ()
+    return AGENTS[agent].build, *parts
+
+
 PAIRS, TRACED = _pairs()
-ONCE = [(agent, task) for agent, task in zip(AGENTS, cycle(_kinds()), strict=False)]
-"""Every agent in one kind of environment, in turn."""
+EVERY = [(agent, task) for agent in AGENTS for task in _kinds()]
 
 
 @cache

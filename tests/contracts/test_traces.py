@@ -4,7 +4,7 @@ from functools import cache, partial
 
 import jax
 import pytest
-from every import ONCE, TRACED, loop
+from every import EVERY, TRACED, loop
 
 from devote.loops.host import HostLoop, blank_rows
 
@@ -32,7 +32,7 @@ def test_a_chunk_and_a_soft_reset_keep_shapes_and_types(name, task) -> None:
     assert kinds(fresh) == kinds(state)
 
 
-@pytest.mark.parametrize(("name", "task"), ONCE)
+@pytest.mark.parametrize(("name", "task"), EVERY)
 def test_every_agent_fits_the_loop_on_the_host(name, task) -> None:
     compiled = loop(name, task)
     host = HostLoop(compiled.agent, compiled.env.spec, compiled.settings)

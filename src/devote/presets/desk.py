@@ -149,9 +149,9 @@ OWN: Own = {
     **BIASED,
     # priors as wide as critics and actors; all else is the best of equal trials (docs/coverage.md)
     "rnd": {"num_features": 64, "corrector_sees_action": True},
-    "thompson": {"prior_width": 64, "num_members": 8},
+    "thompson": {"prior_width": 64, "num_members": 8, "prior_scale": 0.3},
     "devote-no-rfn": {"num_features": 64},
-    "sombrl": {"uncertainty": SOMBRL, "intrinsic_weight": 0.05},
+    "sombrl": {"uncertainty": SOMBRL, "intrinsic_weight": 0.01},
     ("spiral", "sombrl"): {"uncertainty": SOMBRL_MAZE},
     ("u_maze", "sombrl"): {"uncertainty": SOMBRL_MAZE},
     # what they explore by is a scalar, as in their trials and as DEVOTE's is

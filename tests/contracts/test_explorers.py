@@ -1,0 +1,58 @@
+"""What agents with a second actor promise: it behaves, it climbs, and it is not evaluated."""
+
+from dataclasses import replace
+from functools import cache
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from devote.registry import AGENTS
+from tiny import SAC, SPECS, UNCERTAINTY, fresh, registered, shaken, some_batch
+
+SLOW = {"sac": replace(SAC, learning_rate=1e-4)}
+OWN = {"sombrl": {"uncertainty": UNCERTAINTY}}
+KEYS = jax.random.split(jax.random.key(7), 32)
+
+
+@cache
+def agent_and_state(name: str, kind: str):
+    agent = registered(name, kind, **SLOW, **OWN.get(name, {}))
+    return agent, shaken(1, fresh(agent))
+
+
+EXPLORERS = [name for name in AGENTS if name not in ("sac", "thompson")]
+
+
+@pytest.mark.parametrize("name", EXPLORERS)
+def test_explorer_behaves_and_exploiter_is_evaluated(name) -> None:
+    agent, state = agent_and_state(name, "discrete")
+    obs, key = some_batch(2, agent.spec).obs, jax.random.key(0)
+    action, memory = jax.jit(agent.act)(state, (), obs, jnp.zeros(24, bool), key)
+    np.testing.assert_array_equal(action, state.explorer.actor.net.sample(obs, key))
+    assert memory == ()
+    best = state.task.policy.actor.net.mode(obs)
+    np.testing.assert_array_equal(jax.jit(agent.exploit)(state, obs), best)
+    assert not np.array_equal(best, state.explorer.actor.net.mode(obs))
+
+
+@pytest.mark.parametrize("kind", SPECS)
+@pytest.mark.parametrize("name", EXPLORERS)
+def test_an_update_moves_the_explorer_up_its_objective(name, kind) -> None:
+    agent, state = agent_and_state(name, kind)
+    batch = some_batch(2, agent.spec)
+    after, _ = jax.jit(agent.update)(state, batch, jax.random.key(0))
+    climbed = agent.devote if name.startswith("devote-no-tud") and "opt" not in name else agent
+
+    def objective(actor):
+        def one(key):
+            value, entropy = actor.expect(
+                batch.obs, key, lambda o, a: climbed.optimistic_value(after, o, a)
+            )
+            return jnp.mean(value + jnp.exp(state.explorer.log_temperature.net) * entropy)
+
+        return jnp.mean(jax.vmap(one)(KEYS))
+
+    new, old = map(jax.jit(objective), (after.explorer.actor.net, state.explorer.actor.net))
+    assert new > old

@@ -38,11 +38,7 @@ def test_parts_share_the_gradient_of_the_joint_error(kind) -> None:
             return jnp.mean(MASK * (target - (b + rb + c + state.prior(obs, action))) ** 2)
 
         parts = (task.task_value.net, state.corrector.net, state.novelty_value.net)
-        error = (
-            agent.devote.sac.task_target(task, batch, key)
-            + agent.devote.novelty_target(state, batch, key)
-            - agent.value(state, obs, action)
-        )
+        error = agent.error(state, batch, key, key)
         slope = jax.grad(joint_td_loss, has_aux=True)
         return jax.grad(joint)(parts), tuple(slope(p, batch, error, MASK)[0] for p in parts)
 

@@ -61,3 +61,15 @@ def test_update_changes_all_that_learns_and_never_the_random_target(kind) -> Non
     parts = {name.split(".")[1].split("[")[0] for name in changed_leaves(state, after)}
     still = {"prior"} | ({"seen"} if kind == "discrete" else set())
     assert parts == set(state._fields) - still
+
+
+@pytest.mark.parametrize("kind", SPECS)
+def test_explorer_maximises_scaled_task_value_plus_weighted_intrinsic_value(kind) -> None:
+    agent = registered("rnd-classic", kind, intrinsic_weight=1.7)
+    state = shaken(1, fresh(agent))
+    state = state._replace(value_scale=state.value_scale._replace(low=-1.0, high=3.0))
+    obs, action, *_ = some_batch(2, agent.spec)
+    judge = jax.jit(lambda net: net(obs, action))
+    expected = judge(state.task.task_value.net) / 4.0 + 1.7 * judge(state.intrinsic_value.net)
+    found = jax.jit(agent.optimistic_value)(state, obs, action)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)

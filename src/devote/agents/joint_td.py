@@ -64,13 +64,10 @@ class JointTd:
         """`update` on a state whose tables hold only the batch's rows."""
         s, sac = self.settings, self.devote.sac
         task_key, mask_key, next_key, actor_key, explore_key = jax.random.split(key, 5)
-        ahead = self.devote.novelty_target(state, batch, next_key)
-        target = sac.task_target(state.task, batch, task_key) + ahead
+        error = self.error(state, batch, task_key, next_key)
         mask = bootstrap_mask(
             mask_key, s.num_indices, batch.reward.shape[0], s.bootstrap_probability
         )
-        error = target - self.value(state, batch.obs, batch.action)
-
         task_value, metrics = sac.critic_optimiser.descend(
             state.task.task_value, joint_td_loss, batch, error, mask
         )
@@ -96,6 +93,15 @@ class JointTd:
         )
         state, explorer_metrics = self.devote.improve_explorer(state, batch.obs, explore_key)
         return state, metrics | actor_metrics | explorer_metrics
+
+    def error(
+        self, state: DevoteState, batch: Transition, task_key: PRNGKeyArray, next_key: PRNGKeyArray
+    ) -> Float[Array, "index batch"]:
+        """r + gamma Q(s', a', z) - Q(s, a, z): b looks ahead with the exploitation actor, all else
+        with the exploration actor."""
+        ahead = self.devote.novelty_target(state, batch, next_key)
+        target = self.devote.sac.task_target(state.task, batch, task_key) + ahead
+        return target - self.value(state, batch.obs, batch.action)
 
     def value(
         self, state: DevoteState, obs: Observation, action: Array

@@ -62,7 +62,7 @@ def test_a_claim_holds_where_all_its_rows_do_and_fails_where_one_does() -> None:
     claim = Claim("It is best", "devote", "above", ("sac", "rnd"), ("maze",), ("sea",))
     said, _, table = as_markdown([claim], results(runs)).partition("\n\n")
     assert said == (
-        "- It is best: at the end open (1 holds, 1 open); on average holds (2 of them). "
+        "- It is best: at the end open (1 holds, 1 open); on average holds (2 of 2). "
         "In tasks that the paper does not show: at the end does not hold (1 does not hold, "
         "1 not run); on average does not hold (1 does not hold, 1 not run)."
     )
@@ -80,6 +80,12 @@ def test_a_claim_holds_where_all_its_rows_do_and_fails_where_one_does() -> None:
         "Of 4 comparisons up to 0.2 would show an order by chance if there were "
         "none; nothing is corrected for that."
     )
+
+
+def test_a_claim_about_tasks_that_are_not_run_says_nothing() -> None:
+    claim = Claim("It is best", "devote", "above", ("sac",), ("sea", "maze"))
+    said = as_markdown([claim], results({})).splitlines()[0]
+    assert said == "- It is best: at the end not run (2 of 2); on average not run (2 of 2)."
 
 
 def test_claims_need_an_order(tmp_path: Path) -> None:

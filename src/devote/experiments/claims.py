@@ -84,9 +84,10 @@ def _summed(rows: Sequence[Row]) -> str:
 
 def _whole(verdicts: Sequence[str]) -> str:
     found = Counter(verdicts)
-    whole = FAILS if found[FAILS] else HOLDS if found[HOLDS] == len(verdicts) else OPEN
+    if len(found) == 1:
+        return f"{verdicts[0]} ({len(verdicts)} of {len(verdicts)})"
     counts = ", ".join(f"{count} {verdict}" for verdict, count in found.items())
-    return f"{whole} ({counts})" if len(found) > 1 else f"{whole} ({len(verdicts)} of them)"
+    return f"{FAILS if found[FAILS] else OPEN} ({counts})"
 
 
 def _held(relation: Relation, mine: np.ndarray, theirs: np.ndarray) -> tuple[str, str]:

@@ -65,10 +65,10 @@ def test_every_figure_is_a_value_with_different_cells(
 
 
 @pytest.mark.parametrize("scale", SCALES)
-def test_rivals_have_as_many_trials_as_each_other(scale: str, tmp_path: Path) -> None:
+def test_agents_have_as_many_trials_as_each_other(scale: str, tmp_path: Path) -> None:
     cells = tuning(scale, tmp_path).parts["spiral"]
     trials = Counter(cell.run.agent_name for cell in cells)
-    assert set(trials) == {"rnd", "thompson", "sombrl"}
+    assert set(trials) == {"devote", "rnd", "thompson", "sombrl"}
     assert len(set(trials.values())) == 1
 
 

@@ -8,10 +8,11 @@ import pytest
 
 from devote import cli
 from devote.core.errors import UserError
-from devote.experiments import coverage, paper_claims
+from devote.experiments import commands, coverage, paper_claims
 from devote.experiments.catalogue import ABSENT, FIGURES
 from devote.experiments.claims import judged
 from devote.experiments.durations import Durations, expected, in_words
+from devote.experiments.runner import Outcome
 from devote.experiments.study import SCALES, Method, Study, Task, by_name
 from devote.experiments.training import TrainingCell
 from devote.experiments.tuning import tuning
@@ -124,6 +125,23 @@ def test_listing_says_what_is_done_and_how_long_the_rest_takes(
     listed = capsys.readouterr().out
     assert all(label in listed for label in PAPER)
     assert "scale smoke" in listed
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_what_is_recorded_is_made_again_unless_it_is_kept(
+    keep: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made: list[str] = []
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(
+        commands, "run_cells", lambda cells, *_: made.extend(c.identity for c in cells) or Outcome()
+    )
+    figure = coverage.exploration("smoke", Path("runs"))
+    first, *others = [cell.identity for cell in figure.cells()]
+    known = replace(figure, recorded=lambda _: frozenset([first]), draw=lambda *_: [])
+    assert commands.make(known, Path("out"), "x", Path("runs"), keep=keep) == 0
+    assert made == (others if keep else [first, *others])
+    assert ("1 runs are recorded in out" in capsys.readouterr().out) == (not keep)
 
 
 def test_no_task_has_more_seeds_than_the_scale(tmp_path: Path) -> None:

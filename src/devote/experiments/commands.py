@@ -35,6 +35,8 @@ class Make:
     """Tasks to run; the figure shows whatever there is."""
     draw_only: bool = False
     """Run nothing."""
+    keep: bool = False
+    """Do not make again what is recorded in the directory of results, though not on this disk."""
     out: Path | None = None
     """Where it is written; results/LABEL/SCALE where not given."""
     runs: Path = Path("runs")
@@ -78,7 +80,8 @@ def figure_command(words: list[str]) -> int:
     if asked.draw_only:
         figure.cells(asked.only)  # refuses unknown names; what there is, is drawn whole
         return 0 if _draw(figure, asked.out or figure.out, command) else 1
-    return make(figure, asked.out or figure.out, command, asked.runs, asked.only, asked.cores)
+    out = asked.out or figure.out
+    return make(figure, out, command, asked.runs, asked.only, asked.cores, asked.keep)
 
 
 def figures_command(words: list[str]) -> int:
@@ -89,7 +92,7 @@ def figures_command(words: list[str]) -> int:
     for label, build in FIGURES.items():
         figure = build(asked.scale, asked.runs)
         done, left, lacks = state(figure, durations, cores)
-        outdated, recorded = len(figure.outdated()), figure.recorded(figure.out)
+        outdated, recorded = len(figure.outdated()), len(figure.recorded(figure.out))
         shows = figure.title + (f"; lacks {lacks}" if lacks else "")
         shows += f"; {outdated} of other settings" if outdated else ""
         shows += f"; {recorded} more in {figure.out}" if recorded else ""
@@ -126,6 +129,7 @@ def make(
     root: Path,
     only: tuple[str, ...] = (),
     cores: int | None = None,
+    keep: bool = False,
 ) -> int:
     """Run what is missing, draw what there is, and say what failed; the exit code."""
     cells, chosen = figure.cells(only), _cores(cores)
@@ -133,10 +137,13 @@ def make(
         _require_writable(place)  # now, not after hours of work
     if figure.missing:
         print(f"not in the library yet, left out: {', '.join(figure.missing)}")
-    if recorded := figure.recorded(out):
+    recorded = [cell for cell in cells if cell.identity in figure.recorded(out)]
+    if recorded and keep:
+        cells = [cell for cell in cells if cell not in recorded]
+    elif recorded:
         print(
-            f"{recorded} runs are recorded in {out} but not on this disk; they are made again "
-            "(devote figure --draw-only shows them as recorded)"
+            f"{len(recorded)} runs are recorded in {out} but not on this disk; they are made again "
+            "(devote figure --keep takes them as they are)"
         )
     outcome = run_cells(cells, root, chosen)
     if outcome.stopped_by is not None:

@@ -28,9 +28,9 @@ class Figure:
     """Agents and tasks that it asks for and that the library does not have yet."""
     outdated: Callable[[], list[str]] = list
     """Names of cells whose place holds a result of other settings."""
-    recorded: Callable[[Path], int] = lambda out: 0
-    """How many results a directory holds that are not among the runs on this disk; damaged files,
-    or those of another scale, are refused."""
+    recorded: Callable[[Path], frozenset[str]] = lambda out: frozenset()
+    """Identities of cells that are not on this disk, but in the files of a directory; damaged
+    files, or those of another scale, are refused."""
 
     def cells(self, only: Sequence[str] = ()) -> list[Cell]:
         """The cells of the named parts, or all."""

@@ -44,8 +44,8 @@ class Results:
     shown: Mapping[Key, Entry]
     kept: Mapping[Key, Entry] = field(default_factory=dict)
     """All runs that its files held, and those shown: whole, where files hold more of a run."""
-    elsewhere: int = 0
-    """Shown from the study's files, because they are not on this disk."""
+    elsewhere: frozenset[str] = frozenset()
+    """Identities of those shown from the study's files, because they are not on this disk."""
 
     @property
     def lines(self) -> tuple[RunLine, ...]:
@@ -76,7 +76,7 @@ class Results:
 
 def collect(study: Study, out: Path) -> Results:
     """Finished runs on this disk, and what earlier files of the study say of the others."""
-    kept, shown, elsewhere = read_entries(out), {}, 0
+    kept, shown, elsewhere = read_entries(out), {}, set()
     _require_preset(study, kept, out)
     for key, cell in study.runs().items():
         recorded = kept.get(key)
@@ -88,8 +88,8 @@ def collect(study: Study, out: Path) -> Results:
             part = _cut(study, cell, recorded)
             if part is not None:
                 shown[key] = part
-                elsewhere += 1
-    return Results(_ordered(study, shown), _ordered(study, kept), elsewhere)
+                elsewhere.add(cell.identity)
+    return Results(_ordered(study, shown), _ordered(study, kept), frozenset(elsewhere))
 
 
 def write(results: Results, out: Path) -> list[Path]:

@@ -137,9 +137,10 @@ def make(
         _require_writable(place)  # now, not after hours of work
     if figure.missing:
         print(f"not in the library yet, left out: {', '.join(figure.missing)}")
-    recorded = [cell for cell in cells if cell.identity in figure.recorded(out)]
-    if recorded and keep:
-        cells = [cell for cell in cells if cell not in recorded]
+    held = figure.recorded(out)
+    recorded = [cell for cell in cells if cell.identity in held]
+    if keep:
+        cells = [cell for cell in cells if cell.identity not in held]
     elif recorded:
         print(
             f"{len(recorded)} runs are recorded in {out} but not on this disk; they are made again "

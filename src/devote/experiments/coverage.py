@@ -43,7 +43,7 @@ def spiral_at(name: str, step: float, episode: int, seeds: int | None = None) ->
 DEEP_SEA_20 = deep_sea(20, 60_000)
 DEEP_SEA_50 = deep_sea(50, 160_000)
 EXPLORATION = (SPIRAL, U_MAZE, DEEP_SEA_20, DEEP_SEA_50, CHEETAH)
-"""Budgets at `desk` such that nine agents with five seeds take six hours of two cores."""
+"""Budgets at `desk` are to keep nine agents with five seeds within six hours of two cores."""
 
 
 def figure_of(study: Study, out: Path, claims: tuple[Claim, ...] = ()) -> Figure:

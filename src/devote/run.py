@@ -36,11 +36,15 @@ class Run:
     def plan(self, directory: Path) -> Plan:
         """The run with its environment and agent built, ready for `loops.train`."""
         check(self)
+        self.require_learning()
+        return Plan(self.program(), self.steps, directory, asdict(self), defaults(self))
+
+    def require_learning(self) -> None:
+        """Refuse steps that no update follows."""
         first = self._whole(0)
         if self.steps <= first:
             expected = f"steps above {first}, for the first ones only fill the replay"
             raise UserError(expected, self.steps, "raise --steps or lower --learning-starts")
-        return Plan(self.program(), self.steps, directory, asdict(self), defaults(self))
 
     @property
     def whole_steps(self) -> int:

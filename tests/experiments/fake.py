@@ -9,7 +9,7 @@ from errno import ENOSPC
 from pathlib import Path
 from typing import Any
 
-from devote.core.errors import DivergedError, UserError
+from devote.core.errors import DivergedError, EnvironmentFailedError, UserError
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,11 @@ class FakeCell:
             raise UserError("a good cell", "a bad one", "make it good")
         if self.fails == "diverged":
             raise DivergedError("train/critic_loss is nan")
+        if self.fails == "environment":
+            words = "".join(f"  line {i}\n" for i in range(30)) + "RuntimeError: motor burnt\n"
+            raise EnvironmentFailedError.of("environment 2", "step 7", [0.5], words)
+        if self.fails == "stopped":
+            return False
         if self.fails == "disk":
             raise OSError(ENOSPC, os.strerror(ENOSPC), "somewhere")
         if self.fails == "killed":

@@ -77,7 +77,7 @@ def test_a_claim_holds_where_all_its_rows_do_and_fails_where_one_does() -> None:
     assert [row[4] for row in rows] == ["holds", "open", "does not hold", "not run"]
     assert [row[6] for row in rows] == ["holds", "holds", "does not hold", "not run"]
     assert table.endswith(
-        "Of 4 comparisons up to 0.2 would show an order by chance if there were "
+        "Of the 6 tests behind this up to 0.3 would show an order by chance if there were "
         "none; nothing is corrected for that."
     )
 
@@ -92,4 +92,9 @@ def test_claims_need_an_order(tmp_path: Path) -> None:
     few = results({("maze", "devote"): (0.9, 0.5), ("maze", "sac"): (0.2, 0.1)})
     few = Results({key: entry for key, entry in few.shown.items() if key[2] < 3})
     claim = Claim("It is best", "devote", "above", ("sac",), ("maze",))
-    assert "| too few seeds |" in as_markdown([claim], few)
+    text = as_markdown([claim], few)
+    assert "| too few seeds |" in text
+    assert "by chance" not in text
+    both = Claim("It is best", "devote", "above", ("sac", "rnd"), ("maze",))
+    said = as_markdown([both], few).splitlines()[0]
+    assert "at the end not judged (1 too few seeds, 1 not run);" in said

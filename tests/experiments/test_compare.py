@@ -4,6 +4,7 @@ import csv
 import json
 import os
 import re
+import shutil
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from datetime import datetime
@@ -20,17 +21,20 @@ from devote.experiments.adopt import adopt
 from devote.experiments.compare import Compare, command_of, output_of, study_of
 from devote.experiments.coverage import figure_of
 from devote.experiments.record import write_record
-from devote.experiments.report import write_report
-from devote.experiments.results import Results, Scores, collect, final_value
+from devote.experiments.report import panels, write_report
+from devote.experiments.results import Results, Scores, collect, final_value, metric_of
 from devote.experiments.runner import Outcome
-from devote.experiments.sentences import sentence, sentences
+from devote.experiments.sentences import ORDERED, caveat, comparisons_made, sentence, sentences
 from devote.experiments.study import Study
+from devote.experiments.study_files import Entry, RunLine, read_entries, write_entries
 from devote.experiments.table import ALL, as_markdown, rows_of
 from devote.experiments.training import TrainingCell, changes_of, command
 from devote.loops.metrics_log import MetricsLog
+from devote.measure.statistics import FEWEST
 from devote.presets import PRESETS
 from devote.words import parse_train
 
+HIGH_LOW = ((9, "a"), (0, "b"))
 WORDS = ["--envs", "deep_sea,size=6", "spiral", "--preset", "smoke", "--seeds", "3"]
 ASKED = Compare(envs=("deep_sea,size=6", "spiral"), preset="smoke", seeds=3)
 
@@ -122,6 +126,9 @@ def test_other_comparisons_go_to_other_folders() -> None:
         replace(plain, metric="eval/mean_reward"),
     ]
     assert len({output_of(asked) for asked in [plain, *others]}) == 8
+    many = [replace(plain, envs=("spiral,step_size=1",) * 12 + (end,)) for end in ("a", "b")]
+    assert len({output_of(asked) for asked in many}) == 2
+    assert max(len(output_of(asked).name) for asked in many) < 150
 
 
 def test_a_stopped_comparison_says_nothing_of_the_one_before(
@@ -165,6 +172,12 @@ def test_several_numbers_are_joined_by_a_plus() -> None:
         (["--envs", "spiral", "--agents", "sac,num_envs=4"], "the same for all methods"),
         (["--envs", "spiral", "--agents", "sac,steps=4"], "the same for all methods"),
         (["--envs", "spiral", "--seeds", "0"], "at least one seed"),
+        (["--envs", "spiral", "--set", "seeds=3"], "use --seeds"),
+        (["--envs", "spiral", "--agents", "sac,length_scale=2"], "a setting of sac; got 'length_"),
+        (["--envs", "spiral", "--agents", "sac", "sac,polyak=0.2"], "the same runs as sac"),
+        (["--envs", "spiral", "--steps", "10"], "expected steps above 2048"),
+        (["--envs", "spiral", "deep_sea,size=0"], "size"),
+        (["--envs", "CartPole-v1,coverage_entries=9"], "coverage_entries"),
         (
             ["--envs", "deep_sea", "--preset", "smoke", "--metric", "explore/coverge"],
             "did you mean explore/coverage?",
@@ -227,7 +240,7 @@ def test_command_draws_writes_and_says(
     assert cli.dispatch(["compare", *words]) == 0
     said = capsys.readouterr().out
     assert "devote is above sac (difference +0.300 [" in said
-    assert "devote cannot be told apart at the end from sac (difference +0.000 [" in said
+    assert "devote cannot be told apart at the end from sac (difference 0.000 [" in said
     assert (out / "compare.png").stat().st_size > 10_000
     with open(out / "table.csv") as file:
         rows = list(csv.DictReader(file))
@@ -324,6 +337,7 @@ def test_runs_recorded_with_other_settings_are_counted_and_not_shown(
     for _ in range(2):  # drawn again, it is the same
         write_report(changed, out, "devote compare")
         found = collect(changed, out)
+        assert {path.stem for path in out.glob("*.csv")} == {"runs", "table", "spiral"}
         assert {line.task for line in found.lines} == {"spiral"}
         assert [line.task for line in found.set_aside] == ["deep_sea_size_6"] * 10
         assert "deep_sea" not in (out / "table.csv").read_text()
@@ -419,6 +433,10 @@ def test_a_real_run_is_a_cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert (record["finished"], record["machine"]) == ("2020-01-02", "unknown")
     (typed / "checkpoints").rename(typed / "elsewhere")
     assert adopt(typed, tmp_path) is None
+    several = json.loads((typed / "settings.json").read_text()) | {"seeds": 2}
+    (typed / "settings.json").write_text(json.dumps(several))
+    with pytest.raises(UserError, match=r"a run of one seed in .*; got 2 in one program"):
+        adopt(typed, tmp_path)
 
 
 def test_a_run_of_other_settings_in_the_place_of_a_cell_does_not_count(tmp_path: Path) -> None:
@@ -451,10 +469,80 @@ def test_final_value_of_a_return_is_the_mean_of_the_last_tenth() -> None:
     assert final_value("explore/coverage", steps, values) == 100
 
 
+def test_return_is_the_exploitation_actor_s_where_it_was_evaluated() -> None:
+    study, some = study_of(ASKED), np.array([np.nan, 1.0])
+    logged = {"eval/mean_reward": some, "rollout/ep_rew_mean": some}
+    assert metric_of(study, logged) == "eval/mean_reward"
+    assert metric_of(study, logged | {"eval/mean_reward": some * np.nan}) == "rollout/ep_rew_mean"
+    assert metric_of(study, logged | {"explore/coverage": some}) == "explore/coverage"
+
+
+def test_runs_without_a_value_are_told_and_leave_the_others_their_curves(
+    study: Study, tmp_path: Path
+) -> None:
+    broken = study.runs()["spiral", "sac", 2]
+    shutil.rmtree(broken.folder)
+    pretend(broken, [np.nan, np.nan])
+    out = tmp_path / "out"
+    write_report(study, out, "devote compare")
+    readme = (out / "README.md").read_text()
+    assert (
+        "| spiral | sac | explore/coverage | a run has no value | - no interval | - | - |" in readme
+    )
+    assert "some runs of devote or of sac have no value, so no order is given" in readme
+    maze = panels(study, collect(study, out))[1]
+    assert (list(maze.curves), maze.undefined) == (["devote"], ("sac",))
+
+
+def test_methods_that_come_to_the_same_on_a_task_are_told(tmp_path: Path) -> None:
+    # the preset's own value in the maze, and not in the sea
+    agents, tasks = ("sac", "sac,learning_rate=0.003"), ("spiral", "deep_sea")
+    study = study_of(Compare(envs=tasks, agents=agents, seeds=1, runs=tmp_path / "runs"))
+    for cell in {cell.identity: cell for cell in study.runs().values()}.values():
+        pretend(cell, [0.1, 0.2])
+    write_report(study, tmp_path / "out", "devote compare")
+    readme = (tmp_path / "out" / "README.md").read_text()
+    assert (
+        "4 of 4 runs are there. In spiral, sac and sac learning_rate=0.003 are the same" in readme
+    )
+    assert "In deep_sea," not in readme
+    assert "one core each: 6 s of core time" in readme
+
+
+@pytest.mark.parametrize("value", [1.25e-6, 123456.0, np.inf, 0.5])
+def test_curves_keep_their_digits(value: float, tmp_path: Path) -> None:
+    line = RunLine("sea", "sac", 0, "desk", 1, "x", value, 1.0, "", "", "", "")
+    write_entries([Entry(line, {"step": np.array([1.0]), "x": np.array([value])})], tmp_path)
+    assert read_entries(tmp_path)[line.key].columns["x"] == [value]
+
+
+def test_drawing_alone_runs_nothing(
+    study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commands, "run_cells", lambda *_: pytest.fail("something runs"))
+    study.runs()["spiral", "sac", 0].record.unlink()
+    runs, out = str(tmp_path / "runs"), tmp_path / "out"
+    words = ["compare", *WORDS[:-1], "5", "--runs", runs, "--out", str(out), "--draw-only"]
+    assert cli.dispatch(words) == 0
+    assert "19 of 20 runs are there" in (out / "README.md").read_text()
+    words[words.index(runs)] = str(tmp_path / "empty")
+    words[words.index(str(out))] = str(tmp_path / "new")
+    assert cli.dispatch(words) == 1
+
+
+def test_runs_of_foreign_tasks_say_which() -> None:
+    for task in ("gymnasium", "brax"):
+        run = PRESETS["smoke"](task, "sac")
+        assert run.env.id in command(run).split()
+        assert run.env.id in TrainingCell(run).name
+        assert parse_train(command(run).split()[2:])[0] == run
+
+
 @pytest.mark.parametrize(
     ("mine", "theirs", "words"),
     [
-        ([0.9, 0.8], [0.1, 0.2], "no interval is possible for a and b (with at least 3"),
+        ([0.9, 0.8], [0.1, 0.2], "no interval is possible for a and b (it takes 3 seeds each"),
+        ([0.9, np.nan], [0.1, 0.2], "some runs of a or of b have no value"),
         ([0.9], [0.1], "no interval is possible for a and b"),
         ([0.9, 0.8, 0.85], [0.1, 0.2, 0.1], "too few seeds for an order of a and b (difference"),
         ([0.9, 0.8, 0.85, 0.9], [0.1, 0.2, 0.1, 0.3], "a is above b (difference +0.7"),
@@ -471,6 +559,31 @@ def test_sentences_say_what_the_seeds_allow(
     assert words in text
     claims = ("above", "below", "apart", "too few", "no interval", "no value")
     assert sum(claim in text for claim in claims) == 1
+
+
+def test_three_and_four_seeds_are_what_intervals_and_orders_take() -> None:
+    for count in range(2, 6):
+        text = sentence("maze", {x: Scores(*[np.arange(count) + i] * 2) for i, x in HIGH_LOW}, "a")
+        assert ("no interval" in text) == (count < FEWEST)
+        assert ("is above" in text) == (count >= ORDERED)
+
+
+def test_the_side_of_zero_shows_in_the_digits() -> None:
+    near, zero = np.array([0.0004, 0.0005, 0.0006, 0.0004]), np.zeros(4)
+    assert "above b (difference +4e-04 [+4e-04, +0.001]" in sentence(
+        "maze", {"a": Scores(near, near), "b": Scores(zero, zero)}, "a"
+    )
+    same = sentence("maze", {"a": Scores(zero, zero), "b": Scores(zero, zero)}, "a")
+    assert "(difference 0.000 [0.000, 0.000]" in same
+
+
+def test_as_many_tests_are_counted_as_were_made(study: Study, tmp_path: Path) -> None:
+    results = collect(study, tmp_path)
+    assert comparisons_made(study, results) == 3  # in the maze both end alike: a second look
+    few = Results({key: entry for key, entry in results.shown.items() if key[2] < 3})
+    assert comparisons_made(study, few) == 0
+    assert "Of the 3 tests behind this up to 0.2 would" in caveat(3)
+    assert "by chance" not in caveat(0)
 
 
 def test_methods_of_one_verdict_stand_together() -> None:

@@ -33,6 +33,18 @@ def start(folder: Path, count: int, pause: float) -> subprocess.Popen[bytes]:
     return subprocess.Popen(words, start_new_session=True, stdout=subprocess.PIPE)
 
 
+def catches_interrupts(process: int) -> bool:
+    """Whether the first worker of a runner is so far that Ctrl-C would be an exception in it."""
+    for child in Path(f"/proc/{process}/task/{process}/children").read_text().split():
+        if "spawn_main" in Path(f"/proc/{child}/cmdline").read_text():
+            status = dict(
+                line.split(":\t", 1)
+                for line in Path(f"/proc/{child}/status").read_text().splitlines()
+            )
+            return bool(int(status["SigCgt"], 16) & 1 << signal.SIGINT - 1)
+    return False
+
+
 def test_every_cell_is_made_once_though_the_runner_is_killed_again_and_again(
     tmp_path: Path,
 ) -> None:
@@ -45,16 +57,15 @@ def test_every_cell_is_made_once_though_the_runner_is_killed_again_and_again(
         os.kill(runner.pid, signal.SIGKILL)  # at once, workers in the middle of their cells
         runner.wait()
         kills += 1
-    runner = start(tmp_path, count, 0.0)
+    runner = start(tmp_path, count + 1, 0.0)
     assert runner.wait(60) == 0, runner.stdout
     assert kills >= 2
-    assert Counter(lines(tmp_path / "ends")) == Counter(range(count))
+    assert Counter(lines(tmp_path / "ends")) == Counter(range(count + 1))
     # a cell whose worker died between its result and its record keeps the result alone; the last
-    # runner was not killed
-    last = lines(tmp_path / "ends")[-1]
-    record = read_record(tmp_path / "records" / f"{last}.json")
+    # cell was made by the runner that was not killed
+    record = read_record(tmp_path / "records" / f"{count}.json")
     assert record is not None
-    assert record["command"] == f"make {last}"
+    assert record["command"] == f"make {count}"
 
 
 def hold(path: Path, seconds: float) -> TextIO:
@@ -115,14 +126,14 @@ def test_finished_cells_are_left_alone_and_others_get_a_record(tmp_path: Path) -
 
 
 def test_failures_are_reported_with_their_output_and_the_others_finish(tmp_path: Path) -> None:
-    ways = ("error", "user", "killed", "diverged", "disk")
+    ways = ("error", "user", "killed", "diverged", "disk", "environment", "stopped")
     bad = [FakeCell(tmp_path, i, fails=how) for i, how in enumerate(ways)]
-    good = [FakeCell(tmp_path, i) for i in (5, 6)]
-    waiting = FakeCell(tmp_path, 7, after=(bad[0],))
+    good = [FakeCell(tmp_path, i) for i in (7, 8)]
+    waiting = FakeCell(tmp_path, 9, after=(bad[0],))
     outcome = run_cells([*bad, *good, waiting], tmp_path, silent=True)
-    assert sorted(lines(tmp_path / "ends")) == [5, 6]
+    assert sorted(lines(tmp_path / "ends")) == [7, 8]
     told = {failure.name: failure for failure in outcome.failures}
-    assert set(told) == {"cell 0", "cell 1", "cell 2", "cell 3", "cell 4", "cell 7"}
+    assert set(told) == {*(f"cell {i}" for i in range(7)), "cell 9"}
     assert "RuntimeError: lost the thread" in told["cell 0"].tail
     assert told["cell 0"].reason == "ended with code 1: RuntimeError: lost the thread"
     assert f"(all of it: {tmp_path / 'work' / 'fake0.log'})" in told["cell 0"].tail
@@ -130,7 +141,13 @@ def test_failures_are_reported_with_their_output_and_the_others_finish(tmp_path:
     assert "memory" in told["cell 2"].reason
     assert told["cell 3"].reason == "train/critic_loss is nan"
     assert told["cell 4"].reason == "cannot use somewhere: No space left on device"
-    assert "cell 0, which failed" in told["cell 7"].reason
+    # however long the traceback between what failed and why
+    assert told["cell 5"].reason == (
+        "environment 2 failed in step 7; last action [0.5]; it said: RuntimeError: motor burnt"
+    )
+    assert told["cell 6"].reason == "stopped from outside; what it had is saved"
+    assert not bad[6].record.exists()
+    assert "cell 0, which failed" in told["cell 9"].reason
 
 
 @dataclass(frozen=True)
@@ -185,6 +202,30 @@ def test_every_worker_has_one_core_and_they_differ(tmp_path: Path) -> None:
     run_cells([FakeCell(tmp_path, i, pause=0.3) for i in cores], tmp_path, silent=True)
     logs = {path.read_text().strip() for path in (tmp_path / "work").glob("*.log")}
     assert logs == {f"core [{core}]" for core in cores}
+
+
+@pytest.mark.skipif(len(available_cores()) < 2, reason="needs two cores")
+def test_two_runners_of_one_core_each_take_two_cores(tmp_path: Path) -> None:
+    cores = available_cores()
+    (tmp_path / "work").mkdir()
+    with hold(tmp_path / "work" / f"core{cores[0]}.lock", 1):
+        run_cells([FakeCell(tmp_path, 0)], tmp_path, cores[:1], silent=True)
+    run_cells([FakeCell(tmp_path, 1)], tmp_path, cores[:1], silent=True)
+    used = [(tmp_path / "work" / f"fake{i}.log").read_text().strip() for i in (0, 1)]
+    assert used == [f"core [{cores[1]}]", f"core [{cores[0]}]"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+def test_ctrl_c_before_workers_have_begun_leaves_no_traceback(tmp_path: Path) -> None:
+    words = [sys.executable, str(FAKE), str(tmp_path), "2", "30"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    runner = subprocess.Popen(words, start_new_session=True, **pipes)
+    while not catches_interrupts(runner.pid):
+        time.sleep(0.001)
+    os.killpg(runner.pid, signal.SIGINT)
+    output, _ = runner.communicate(timeout=60)
+    assert b"stopped_by='SIGINT'" in output
+    assert b"Traceback" not in output
 
 
 def test_an_interrupt_stops_cleanly_and_the_same_command_goes_on(tmp_path: Path) -> None:

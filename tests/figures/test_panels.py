@@ -1,6 +1,7 @@
 """Panels of curves: readable however many methods there are, and however few runs."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -51,9 +52,18 @@ def test_unfinished_methods_and_long_names_leave_the_panels_room(
     assert legend.get_title().get_text() == "scale desk"
 
 
-def test_small_print_stays_in_its_panel(drawn: list[Figure], tmp_path: Path) -> None:
+@pytest.mark.parametrize("without", [(), ("rnd",)], ids=["all defined", "one without a value"])
+def test_small_print_is_between_title_and_panel(
+    without: tuple[str, ...], drawn: list[Figure], tmp_path: Path
+) -> None:
     names = [method.name for method in ABLATIONS]
-    save_panels(tmp_path / "x.png", "A title", "scale desk", [panel(names, names)] * 3)
+    some = replace(panel(names, names), undefined=without)
+    save_panels(tmp_path / "x.png", "A title", "scale desk", [some] * 3)
     for axes in drawn[0].axes:
         (text,) = axes.texts
-        assert text.get_window_extent().x1 <= axes.get_window_extent().x1
+        assert ("a run has no value: RND" in text.get_text()) == bool(without)
+        box, room = text.get_window_extent(), axes.get_window_extent()
+        assert room.y1 <= box.y0
+        assert box.y1 <= axes.title.get_window_extent().y0
+        assert room.x0 <= box.x0
+        assert box.x1 <= room.x1

@@ -7,19 +7,21 @@ from matplotlib.colors import to_rgb
 
 from devote.experiments.catalogue import FIGURES
 from devote.experiments.coverage import ABLATIONS, RIVALS
-from devote.figures.style import COLOURS, colours_of, plt, wrapped
+from devote.figures.style import COLOURS, SPARE, looks_of, plt, wrapped
 
 
 def test_methods_of_a_figure_have_different_colours() -> None:
     lengths = [f"length {length}" for length in ("1", "2.5", "5", "7.5")]
     assert "fig:length_scales_devote" in FIGURES
     agents = [method.name for method in (*RIVALS, *ABLATIONS)]
-    found = colours_of([*lengths, *agents])
+    found = looks_of([*lengths, *agents])
     assert len({found[name] for name in [*lengths, *agents]}) == len({*lengths, *agents})
-    assert all(found[name] == COLOURS[name] for name in agents)
-    assert colours_of(reversed(lengths)) == colours_of(lengths)
+    assert all(found[name] == (COLOURS[name], "-") for name in agents)
+    assert looks_of(reversed(lengths)) == looks_of(lengths)
+    trials = [f"trial {i}" for i in range(3 * len(SPARE))]
+    assert len({looks_of(trials)[name] for name in trials}) == len(trials)
     many = [f"method {i}" for i in range(15)]
-    shown = [to_rgb(colours_of(many)[name]) for name in [*many, *COLOURS]]
+    shown = [to_rgb(looks_of(many)[name].colour) for name in [*many, *COLOURS]]
     apart = [np.linalg.norm(np.subtract(a, b)) for a, b in combinations(shown, 2)]
     assert min(apart) > 0.15
 

@@ -77,6 +77,14 @@ def test_all_curves_end_where_one_does() -> None:
     assert len(cut({"a": long, "b": unsure})["a"].mean) == 1
 
 
+def test_a_method_without_a_curve_leaves_the_others_theirs() -> None:
+    whole, lost = Curve(*np.ones((3, 4))), Curve(np.ones(4), *np.full((2, 4), NAN))
+    found = cut({"a": whole, "b": lost})
+    assert found.keys() == {"a"}
+    assert len(found["a"].mean) == 4
+    assert cut({"b": lost}) == {}
+
+
 def test_the_whole_by_hand() -> None:
     runs = {
         "a": [seed([1, 4], [0, 3]), seed([1, 4], [2, 5])],

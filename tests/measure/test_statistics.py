@@ -23,6 +23,12 @@ def test_iqm_is_the_mean_of_the_middle_half() -> None:
     assert iqm(np.arange(8.0).reshape(4, 2)) == 3.5
 
 
+def test_a_run_without_a_score_is_not_the_best_of_them() -> None:
+    scores = np.array([[1.0], [2], [3], [4], [np.nan]])
+    assert np.isnan(iqm(scores))
+    assert np.isnan(stratified_bootstrap(scores, statistic=iqm)).all()
+
+
 def test_values_and_intervals_agree_with_rliable() -> None:
     library = pytest.importorskip("rliable.library")
     metrics = pytest.importorskip("rliable.metrics")

@@ -5,6 +5,7 @@ import sys
 from datetime import date
 from pathlib import Path
 
+from devote.core.errors import UserError
 from devote.experiments.record import write_record
 from devote.experiments.training import METRICS, TrainingCell
 from devote.loops.metrics_log import read
@@ -17,7 +18,11 @@ ROOT = Path("runs")
 
 def adopt(folder: Path, root: Path = ROOT) -> TrainingCell | None:
     """Link a finished run directory to the place where studies look; None if it is not finished."""
-    cell = TrainingCell(saved_run(folder), root)
+    run = saved_run(folder)
+    if run.seeds > 1:
+        fix = "studies have a run for every seed"
+        raise UserError(f"a run of one seed in {folder}", f"{run.seeds} in one program", fix)
+    cell = TrainingCell(run, root)
     if not _complete(folder, cell.run.steps):
         return None
     cell.folder.parent.mkdir(parents=True, exist_ok=True)
@@ -40,7 +45,11 @@ def main() -> None:
     """Adopt every finished run below the given directories."""
     for top in map(Path, sys.argv[1:]):
         for path in sorted(top.rglob(SETTINGS)):
-            cell = adopt(path.parent)
+            try:
+                cell = adopt(path.parent)
+            except UserError as error:
+                print(f"{path.parent}: {error}")
+                continue
             print(f"{path.parent}: {'not finished' if cell is None else cell.folder}")
 
 

@@ -26,6 +26,7 @@ class Board:
         self.durations, self.cores = durations, cores
         self.console = Console(quiet=silent, highlight=False)
         self.at_start: dict[str, float] = {}
+        self.first: dict[str, tuple[float, float]] = {}  # seconds and share at the first progress
         self.failures = 0
         self._last_line = time.monotonic()
         self._bar = Progress(
@@ -57,8 +58,11 @@ class Board:
 
     def done(self, cell: Cell, seconds: float) -> None:
         """A cell is finished; what it took tells about its like."""
-        if self.at_start[cell.identity] == 0:
-            self.durations.add(cell.kinds, cell.size, seconds)
+        whole = cell.seconds()
+        if whole is None and self.at_start[cell.identity] == 0:
+            whole = seconds
+        if whole is not None:
+            self.durations.add(cell.kinds, cell.size, whole)
         self._close(cell)
         self._say(f"done     {cell.name} ({in_words(seconds)}); {self.left({})}")
 
@@ -106,9 +110,11 @@ class Board:
 
     def _whole(self, cell: Cell, share: float, elapsed: float | None) -> float | None:
         """Seconds of a cell from start to end: by its own pace, else by those of its like."""
-        gained = share - self.at_start.get(cell.identity, 0.0)
-        if elapsed is not None and gained > ENOUGH:
-            return elapsed / gained
+        if elapsed is not None and share > self.at_start.get(cell.identity, 0.0):
+            # what came before the first sign of progress is mostly compilation
+            since, first = self.first.setdefault(cell.identity, (elapsed, share))
+            if share - first > ENOUGH:
+                return (elapsed - since) / (share - first)
         return self.durations.seconds(cell)
 
     def _close(self, cell: Cell) -> None:

@@ -11,7 +11,7 @@ from devote.core.errors import UserError, not_among
 from devote.run import Run, flat
 
 SHARED = ("env_name", "agent_name", "preset", "seed", "seeds")
-"""What a comparison decides itself."""
+"""What a study decides itself."""
 
 
 def parse_change(text: str) -> tuple[str, str]:

@@ -17,6 +17,7 @@ rival was looked at."""
 Relation = Literal["above", "below", "little above", "not below"]
 HOLDS, FAILS, OPEN = "holds", "does not hold", "open"
 FEW, NONE = "too few seeds", "not run"
+JUDGED = {HOLDS, FAILS, OPEN}
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,7 @@ def as_markdown(claims: Sequence[Claim], results: Results) -> str:
     """A line per claim, then a row for every task and other method."""
     header = ("claim", "task", "should be", "at the end", "verdict", "on average", "verdict")
     lines, table = [], [f"| {' | '.join(header)} |", "| --- " * len(header) + "|"]
+    tests = 0
     for claim in claims:
         rows = list(rows_of(claim, claim.tasks, results))
         more = list(rows_of(claim, claim.beyond, results))
@@ -57,7 +59,8 @@ def as_markdown(claims: Sequence[Claim], results: Results) -> str:
             should = f"{claim.method} {claim.relation} {row.other}"
             table.append(f"| {' | '.join((words, task, should, *row.end, *row.average))} |")
             words = ""
-    return "\n".join([*lines, "", *table, "", by_chance(len(table) - 2)])
+            tests += sum(found in JUDGED for _, found in (row.end, row.average))
+    return "\n".join([*lines, "", *table, *(["", by_chance(tests)] if tests else [])])
 
 
 def rows_of(claim: Claim, tasks: Sequence[str], results: Results) -> Iterator[Row]:
@@ -87,6 +90,8 @@ def _whole(verdicts: Sequence[str]) -> str:
     if len(found) == 1:
         return f"{verdicts[0]} ({len(verdicts)} of {len(verdicts)})"
     counts = ", ".join(f"{count} {verdict}" for verdict, count in found.items())
+    if not found.keys() & JUDGED:
+        return f"not judged ({counts})"
     return f"{FAILS if found[FAILS] else OPEN} ({counts})"
 
 

@@ -11,7 +11,13 @@ import tyro
 from devote.core.errors import UserError
 from devote.experiments.catalogue import ABSENT, FIGURES
 from devote.experiments.changes import require_known
-from devote.experiments.compare import Compare, command_of, output_of, study_of
+from devote.experiments.compare import (
+    Compare,
+    command_of,
+    output_of,
+    require_buildable,
+    study_of,
+)
 from devote.experiments.coverage import figure_of
 from devote.experiments.durations import Durations, expected, in_words
 from devote.experiments.figure import Figure
@@ -19,7 +25,7 @@ from devote.experiments.runner import Outcome, available_cores, run_cells
 from devote.loops.signals import exit_code
 from devote.regression.uci import VARIABLE
 
-LINE = "{:<33} {:>7}  {:<20} {}"
+LINE = "{:<33} {:>7} {:>8}  {:<20} {}"
 ScaleName = Literal["smoke", "desk", "paper"]
 
 
@@ -60,9 +66,12 @@ class Listing:
 def compare_command(words: list[str]) -> int:
     """Compare agents; the same command goes on after an interruption."""
     asked = tyro.cli(Compare, args=words, prog="devote compare")
-    study = study_of(asked)
+    study, command = study_of(asked), command_of(asked)
     figure = figure_of(study, output_of(asked))
-    return make(figure, figure.out, command_of(asked), asked.runs, cores=asked.cores)
+    if asked.draw_only:
+        return 0 if _draw(figure, figure.out, command) else 1
+    require_buildable(study)
+    return make(figure, figure.out, command, asked.runs, cores=asked.cores, keep=asked.keep)
 
 
 def figure_command(words: list[str]) -> int:
@@ -88,38 +97,40 @@ def figures_command(words: list[str]) -> int:
     """List every figure and table."""
     asked = tyro.cli(Listing, args=words, prog="devote figures")
     durations, cores = Durations.known(asked.runs), len(available_cores())
-    print(LINE.format("label", "done", "time left", "shows"))
+    print(LINE.format("label", "done", "recorded", "time left", "shows"))
     for label, build in FIGURES.items():
         figure = build(asked.scale, asked.runs)
-        done, left, lacks = state(figure, durations, cores)
-        outdated, recorded = len(figure.outdated()), len(figure.recorded(figure.out))
-        shows = figure.title + (f"; lacks {lacks}" if lacks else "")
+        outdated = len(figure.outdated())
+        shows = figure.title + (f"; lacks {', '.join(figure.missing)}" if figure.missing else "")
         shows += f"; {outdated} of other settings" if outdated else ""
-        shows += f"; {recorded} more in {figure.out}" if recorded else ""
-        print(LINE.format(label, done, left, shows))
+        shows += f"; drawn in {figure.out}" if (figure.out / "README.md").is_file() else ""
+        print(LINE.format(label, *state(figure, durations, cores), shows))
     for absent in ABSENT:
         where = f" (see {absent.where})" if absent.where else ""
         print(
             LINE.format(
-                absent.label, "-", "not made yet" if not where else "-", absent.shows + where
+                absent.label, "-", "-", "not made yet" if not where else "-", absent.shows + where
             )
         )
     print(
         f"\nscale {asked.scale}; times for {cores} cores, from runs that were measured here or, "
-        f"where there are none, elsewhere\nmake one: devote figure LABEL --scale {asked.scale}"
+        f"where there are none, elsewhere\nrecorded: in results, not on this disk; made again "
+        f"without --keep\nmake one: devote figure LABEL --scale {asked.scale} --keep"
     )
     return 0
 
 
 def state(figure: Figure, durations: Durations, cores: int) -> tuple[str, str, str]:
-    """What is done, how long the rest takes, and what the library lacks."""
-    cells = figure.cells()
+    """What is done here, what is recorded elsewhere, and how long the rest takes."""
+    cells, recorded = figure.cells(), figure.recorded(figure.out)
     open_cells = [cell for cell in cells if not cell.finished()]
-    seconds, unknown = expected(open_cells, durations, cores)
-    left = in_words(seconds) if open_cells else "-"
+    rest = [cell for cell in open_cells if cell.identity not in recorded]
+    seconds, unknown = expected(rest, durations, cores)
+    left = in_words(seconds) if rest else "-"
     if unknown:
-        left = f"{left} + {unknown} unknown" if unknown < len(open_cells) else "unknown"
-    return f"{len(cells) - len(open_cells)}/{len(cells)}", left, ", ".join(figure.missing)
+        left = f"{left} + {unknown} unknown" if unknown < len(rest) else "unknown"
+    done = f"{len(cells) - len(open_cells)}/{len(cells)}"
+    return done, str(len(recorded) or "-"), left
 
 
 def make(
@@ -144,7 +155,7 @@ def make(
     elif recorded:
         print(
             f"{len(recorded)} runs are recorded in {out} but not on this disk; they are made again "
-            "(devote figure --keep takes them as they are)"
+            "(--keep takes them as they are)"
         )
     outcome = run_cells(cells, root, chosen)
     if outcome.stopped_by is not None:

@@ -11,14 +11,24 @@ import tyro
 from devote.core.errors import UserError
 from devote.experiments.changes import parse_change, require_known
 from devote.experiments.study import Method, Scale, Study, Task
+from devote.experiments.training import TrainingCell
 from devote.identity import digest
 from devote.presets import PRESETS
 from devote.registry import AGENTS, TASKS
 from devote.run import check
 from devote.words import task_of
 
-UNTOLD = ("envs", "preset", "out", "runs", "cores")
+UNTOLD = ("envs", "preset", "out", "runs", "cores", "keep", "draw_only")
 """What a folder's name says already, or does not depend on."""
+LONGEST = 100  # letters of environments in the name of a folder
+FLAGS = {
+    "seeds": "--seeds",
+    "seed": "--first-seed",
+    "preset": "--preset",
+    "env_name": "--envs",
+    "agent_name": "--agents",
+}
+"""What a comparison decides itself, and where it is told."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +51,10 @@ class Compare:
     """A setting of all runs that have it, `name=value`."""
     metric: str | None = None
     """A column of the metrics; coverage where there is one, else return, where not given."""
+    draw_only: bool = False
+    """Run nothing; draw whatever there is."""
+    keep: bool = False
+    """Do not make again what is recorded in the directory of results, though not on this disk."""
     out: Path | None = None
     """Directory of figure and table; named after what is compared where not given."""
     runs: Path = Path("runs")
@@ -60,6 +74,8 @@ def study_of(asked: Compare) -> Study:
         raise UserError("a first seed of 0 or more", asked.first_seed, "raise --first-seed")
     require_known([asked.preset], PRESETS, "preset")
     shared = dict(map(parse_change, asked.set))
+    for name in [name for name in shared if name in FLAGS]:
+        raise UserError("a setting that a run has of its own", name, f"use {FLAGS[name]}")
     if asked.steps is not None:
         shared = {"steps": str(asked.steps)} | shared
     methods = tuple(_method(text) for text in dict.fromkeys(asked.agents))
@@ -78,9 +94,32 @@ def study_of(asked: Compare) -> Study:
         raise UserError(f"tasks that preset {asked.preset} knows", got, "choose another preset")
     for cell in study.runs().values():
         check(cell.run)
+        cell.run.require_learning()
+    _require_different(study)
     if asked.metric is not None:
         _require_metric(study, asked.metric)
     return study
+
+
+def require_buildable(study: Study) -> None:
+    """Build every method on every task once: what cannot be built is told now, not by each run."""
+    for task in study.tasks:
+        for method in study.methods:
+            cell = TrainingCell(study.run(task, method, study.seeds(task)[0]), study.root)
+            if not cell.finished():
+                cell.run.program().close()
+
+
+def _require_different(study: Study) -> None:
+    """Refuse methods that are the same runs under two names."""
+    known: dict[tuple[str, ...], str] = {}
+    runs = study.runs()
+    for method in study.names():
+        mine = tuple(cell.identity for key, cell in runs.items() if key[1] == method)
+        if mine in known:
+            got = f"{method}, the same runs as {known[mine]}"
+            raise UserError("methods that differ", got, "leave one out or change a setting")
+        known[mine] = method
 
 
 def _require_metric(study: Study, metric: str) -> None:
@@ -100,6 +139,8 @@ def output_of(asked: Compare) -> Path:
         for entry in fields(Compare)
         if entry.name not in UNTOLD and getattr(asked, entry.name) != entry.default
     }
+    if len(names) > LONGEST:
+        chosen, names = chosen | {"envs": asked.envs}, names[:LONGEST]
     ending = f"-{digest(chosen)[:6]}" if chosen else ""
     return Path("results/compare") / f"{names}-{asked.preset}{ending}"
 

@@ -6,7 +6,7 @@ from devote.experiments.claims import Claim
 from devote.experiments.figure import Figure
 from devote.experiments.paper_claims import ABLATION_CLAIMS, RIVAL_CLAIMS
 from devote.experiments.report import write_report
-from devote.experiments.results import collect
+from devote.experiments.results import REACHABLE, collect
 from devote.experiments.study import SCALES, Method, Study, Task, by_name
 
 RIVALS = by_name("devote", "sac", "rnd", "thompson", "sombrl")
@@ -107,7 +107,7 @@ def exploration(scale: str, root: Path) -> Figure:
         scale=SCALES[scale],
         tasks=tasks,
         methods=by_name("devote", "sac"),
-        metric="explore/coverage_reachable",
+        metric=REACHABLE,
         root=root,
     )
     name = "exploration" if scale == "desk" else f"exploration/{scale}"

@@ -9,7 +9,8 @@ from devote.experiments import results as files
 from devote.experiments.claims import MARGIN, Claim
 from devote.experiments.durations import in_words
 from devote.experiments.results import COVERAGE, Results
-from devote.experiments.sentences import caveat, sentences
+from devote.experiments.results import in_words as metric_in_words
+from devote.experiments.sentences import caveat, comparisons_made, sentences
 from devote.experiments.study import Study, Task
 from devote.experiments.study_files import ASIDE, RUNS
 from devote.experiments.table import as_csv, as_markdown, rows_of, span
@@ -60,14 +61,16 @@ def _panel(study: Study, task: Task, results: Results) -> Panel:
     seeds = {
         method: [results.observations(line) for line in mine] for method, mine in present.items()
     }
+    curves = aggregate(seeds, budget)
     return Panel(
         title=task.title or task.name,
-        ylabel="state coverage" if metric.startswith(COVERAGE) else metric,
-        curves=aggregate(seeds, budget),
+        ylabel=metric_in_words(metric),
+        curves=curves,
         share=metric.startswith(COVERAGE),
         unfinished={
             method: f"{len(mine)}/{asked}" for method, mine in lines.items() if len(mine) < asked
         },
+        undefined=tuple(method for method in present if method not in curves),
     )
 
 
@@ -93,7 +96,7 @@ def _readme(
     lines = results.lines
     machines = "; ".join(sorted({line.machine for line in lines}))
     days = sorted({line.finished for line in lines})
-    seconds = sum(line.seconds for line in lines)
+    seconds = sum({line.identity: line.seconds for line in lines}.values())
     parts = [
         f"# {study.title}",
         f"{_caption(study, results)}. {_state(study, results)}",
@@ -105,7 +108,7 @@ def _readme(
         f"![{study.title}]({picture})",
         table.rstrip(),
         "\n".join(f"- {line}" for line in said),
-        caveat(len(said) * (len(study.methods) - 1)),
+        caveat(comparisons_made(study, results)),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -120,9 +123,19 @@ def _claimed(claims: Sequence[Claim], results: Results) -> str:
     )
 
 
+def _shared(results: Results) -> list[str]:
+    """Methods whose settings come to the same on a task."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for line in results.lines:
+        found.setdefault((line.task, line.identity), []).append(line.method)
+    pairs = [(task, " and ".join(methods)) for (task, _), methods in found.items() if methods[1:]]
+    return [f"In {task}, {methods} are the same runs." for task, methods in dict.fromkeys(pairs)]
+
+
 def _state(study: Study, results: Results) -> str:
     asked = sum(len(study.seeds(task)) for task in study.tasks) * len(study.methods)
     words = [f"{len(results.lines)} of {asked} runs are there."]
+    words += _shared(results)
     if results.elsewhere:
         words.append(f"{len(results.elsewhere)} are not on this disk and are kept as recorded.")
     if results.set_aside:

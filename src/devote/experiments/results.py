@@ -1,6 +1,6 @@
 """What a study has to show: from run directories where they are here, else from its own files."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -23,9 +23,17 @@ from devote.experiments.study_files import (
 from devote.experiments.training import METRICS, TrainingCell
 from devote.measure.curves import Observations
 
-COVERAGE, RETURN = "explore/coverage", "rollout/ep_rew_mean"
-KEPT = (COVERAGE, "explore/coverage_reachable", RETURN, "eval/mean_reward")
+COVERAGE, REACHABLE = "explore/coverage", "explore/coverage_reachable"
+RETURN, EXPLORED = "eval/mean_reward", "rollout/ep_rew_mean"
+KEPT = (COVERAGE, REACHABLE, EXPLORED, RETURN)
 """Metrics that go into the files of curves, where a task has them."""
+WORDS = {
+    COVERAGE: "state coverage",
+    REACHABLE: "coverage of reachable states",
+    RETURN: "return of the exploitation actor",
+    EXPLORED: "return while exploring",
+}
+"""What readers call a metric."""
 LAST_TENTH = 0.9
 
 
@@ -108,12 +116,21 @@ def final_value(metric: str, steps: np.ndarray, values: np.ndarray) -> float:
     return float(late.mean()) if len(late) else float("nan")
 
 
-def metric_of(study: Study, columns: Iterable[str]) -> str:
-    """The study's metric; coverage where there is one, else return, where it names none."""
-    if study.metric is None:
-        return COVERAGE if COVERAGE in columns else RETURN
-    require_known([study.metric], columns, "metric")
-    return study.metric
+def metric_of(study: Study, columns: Mapping[str, np.ndarray]) -> str:
+    """The study's metric; where it names none, coverage where there is one, else return: that of
+    the exploitation actor, where it was evaluated."""
+    if study.metric is not None:
+        require_known([study.metric], columns, "metric")
+        return study.metric
+    if COVERAGE in columns:
+        return COVERAGE
+    evaluated = RETURN in columns and np.isfinite(columns[RETURN]).any()
+    return RETURN if evaluated else EXPLORED
+
+
+def in_words(metric: str) -> str:
+    """A metric as an axis or a sentence calls it."""
+    return WORDS.get(metric, metric.split("/")[-1].replace("_", " "))
 
 
 def _require_preset(study: Study, entries: Mapping[Key, Entry], out: Path) -> None:

@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from multiprocessing import get_context
+from multiprocessing import get_context, resource_tracker
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -14,7 +14,7 @@ from pathlib import Path
 from devote.experiments.board import Board
 from devote.experiments.cell import Cell
 from devote.experiments.durations import Durations
-from devote.experiments.worker import BUSY, TOLD, log_path, work
+from devote.experiments.worker import BUSY, SAYS, STOPPED, TOLD, log_path, work
 from devote.loops.signals import StopRequest
 
 TAIL = 15  # lines of a failed cell's output
@@ -153,7 +153,13 @@ class _Sitting:
         process = get_context("spawn").Process(
             target=work, args=(cell, self.workplace, core), name=cell.name
         )
-        process.start()
+        # Ctrl-C goes to the whole group, and a worker leaves it only when it has begun
+        resource_tracker.ensure_running()  # which itself would lift the block
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         self.running.append(_Running(cell, core, process, time.monotonic()))
         self.board.started(cell)
 
@@ -167,9 +173,9 @@ class _Sitting:
             self._count(runner)
             return
         log = log_path(self.workplace, runner.cell)
-        tail = _tail(log)
-        more = f"{tail}\n(all of it: {log})" if tail else ""
-        self._fail(runner.cell, _reason(code, tail), more)
+        said = _lines(log)
+        more = "\n".join([*said[-TAIL:], f"(all of it: {log})"]) if said else ""
+        self._fail(runner.cell, _reason(code, said), more)
 
     def _count(self, runner: _Running) -> None:
         self.outcome.finished += 1
@@ -182,21 +188,26 @@ class _Sitting:
         self.board.failed(cell, reason, tail)
 
 
-def _reason(code: int | None, tail: str) -> str:
+def _reason(code: int | None, said: Sequence[str]) -> str:
     """Why a cell has no result, in its own words where it left any."""
     if code == -signal.SIGKILL:
         return "killed from outside; was there enough memory?"
     if code is not None and code < 0:
         return f"ended by {signal.Signals(-code).name}"
-    last = tail.rpartition("\n")[2]
-    if code == TOLD and last.startswith("devote: "):
-        return last.removeprefix("devote: ")
+    if code == STOPPED:
+        return "stopped from outside; what it had is saved"
+    last = said[-1] if said else ""
+    told = [line for line in said if line.startswith(SAYS)]
+    if code == TOLD and told:
+        first = told[-1].removeprefix(SAYS)
+        return first if told[-1] == last else f"{first} {last}"
     if code:
         return f"ended with code {code}" + (f": {last}" if last else "")
     return "ended without a result"
 
 
-def _tail(path: Path) -> str:
+def _lines(path: Path) -> list[str]:
+    """What a cell has said, without empty lines."""
     if not path.is_file():
-        return ""
-    return "\n".join(path.read_text(errors="replace").splitlines()[-TAIL:])
+        return []
+    return [line for line in path.read_text(errors="replace").splitlines() if line.strip()]

@@ -105,8 +105,7 @@ class Study:
         """One run of the study."""
         run = self.scale.run(task.env, method.agent)
         run = replace(run, steps=dict(task.steps).get(self.scale.name, run.steps), seed=seed)
-        for name, _ in method.changes:
-            _require_own(method.agent, name, run)
+        _require_own(method, run)
         # a setting that only some methods have changes those
         shared = {name: text for name, text in task.changes if name in settable(run)}
         return changed(changed(run, shared), dict(method.changes))
@@ -161,10 +160,12 @@ def _require_alike(name: str, presets: Mapping[str, Run]) -> None:
             )
 
 
-def _require_own(agent: str, name: str, run: Run) -> None:
-    if name in flat(run) and name not in flat(run.agent):
-        raise UserError(
-            f"a setting of {agent} itself",
-            name,
-            "task, schedule and budget are the same for all methods; set it for all",
-        )
+def _require_own(method: Method, run: Run) -> None:
+    own, expected = flat(run.agent), f"a setting of {method.agent} itself"
+    for name, _ in method.changes:
+        if name in own:
+            continue
+        if name in flat(run):
+            fix = "task, schedule and budget are the same for all methods; set it for all"
+            raise UserError(expected, name, fix)
+        require_known([name], own, f"setting of {method.agent}")

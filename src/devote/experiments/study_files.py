@@ -64,14 +64,18 @@ def read_entries(out: Path) -> dict[Key, Entry]:
 
 
 def write_entries(entries: Sequence[Entry], out: Path) -> list[Path]:
-    """Curves first: a line is there only when its curve is."""
+    """Curves first: a line is there only when its curve is, a curve only as long as its line."""
     out.mkdir(parents=True, exist_ok=True)
+    tasks = dict.fromkeys(entry.line.task for entry in entries)
+    before = {row["task"] for row in _rows(out / RUNS)} if (out / RUNS).is_file() else set()
     paths = []
-    for task in dict.fromkeys(entry.line.task for entry in entries):
+    for task in tasks:
         rows = [row for entry in entries if entry.line.task == task for row in _curve(entry)]
         paths.append(out / f"{task}.csv")
         atomic_write_text(paths[-1], _text(rows))
     atomic_write_text(out / RUNS, _text([asdict(entry.line) for entry in entries]))
+    for task in before - tasks.keys():
+        (out / f"{task}.csv").unlink(missing_ok=True)
     return [out / RUNS, *paths]
 
 
@@ -125,4 +129,5 @@ def _text(rows: Sequence[Mapping[str, Any]]) -> str:
 def _number(value: float) -> str:
     if np.isnan(value):
         return ""
-    return str(int(value)) if value == int(value) and abs(value) > 1 else f"{value:.5f}"
+    whole = np.isfinite(value) and value == int(value)
+    return str(int(value)) if whole else f"{value:.6g}"

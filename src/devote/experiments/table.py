@@ -112,13 +112,14 @@ def as_markdown(rows: Sequence[Row]) -> str:
     ]
     for row in rows:
         spread = "" if np.isnan(row.standard_error) else f" ± {row.standard_error:.3f}"
+        mean = "a run has no value" if np.isnan(row.mean) else f"{row.mean:.3f}{spread}"
         interval = (
             "no interval" if np.isnan(row.iqm_low) else f"[{row.iqm_low:.3f}, {row.iqm_high:.3f}]"
         )
         steps = "by task" if row.steps is None else f"{row.steps:,}"
         lines.append(
-            f"| {row.task} | {row.method} | {row.metric} | {row.mean:.3f}{spread} | {row.iqm:.3f} "
-            f"{interval} | {row.lowest:.3f} | {row.highest:.3f} | {row.seeds} | {steps} | "
+            f"| {row.task} | {row.method} | {row.metric} | {mean} | {_three(row.iqm)} {interval} "
+            f"| {_three(row.lowest)} | {_three(row.highest)} | {row.seeds} | {steps} | "
             f"{row.preset} | {row.seconds:.0f} s |"
         )
     return "\n".join(lines) + "\n"
@@ -130,6 +131,10 @@ def span(seeds: Sequence[int]) -> str:
     if len(ordered) > 2 and ordered == list(range(ordered[0], ordered[-1] + 1)):
         return f"{ordered[0]} to {ordered[-1]}"
     return ", ".join(map(str, ordered))
+
+
+def _three(value: float) -> str:
+    return "-" if np.isnan(value) else f"{value:.3f}"
 
 
 def _cell(value: object) -> object:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from devote.envs.brax_style import BraxSettings, PlaygroundSettings
 from devote.envs.gymnasium_settings import GymnasiumSettings
 from devote.experiments.record import read_record
 from devote.identity import differences, identity
@@ -50,7 +51,7 @@ class TrainingCell:
     @property
     def name(self) -> str:
         """Task, changes, agent and seed."""
-        return f"{self._kind(self.run.env_name)} seed {self.run.seed}"
+        return f"{self._kind} seed {self.run.seed}"
 
     @property
     def needs(self) -> tuple[()]:
@@ -61,7 +62,7 @@ class TrainingCell:
     def kinds(self) -> tuple[str, ...]:
         """Runs that differ in their seed; then those with other changes; then other tasks."""
         run = self.run
-        whole = f"{self._kind(run.env_name)} {run.preset}"
+        whole = f"{self._kind} {run.preset}"
         task = f"{run.env_name} {run.agent_name} {run.preset}"
         return tuple(dict.fromkeys((whole, task, f"{run.agent_name} {run.preset}")))
 
@@ -138,9 +139,11 @@ class TrainingCell:
             "settings": asdict(self.run),
         }
 
-    def _kind(self, env: str) -> str:
-        changes = [f"{name}={value}" for name, value in changes_of(self.run).items()]
-        return " ".join([env, *changes, self.run.agent_name])
+    @property
+    def _kind(self) -> str:
+        task, changes = typed(self.run)
+        told = [f"{name}={value}" for name, value in changes.items()]
+        return " ".join([task, *told, self.run.agent_name])
 
 
 def free_name(folder: Path) -> Path:
@@ -160,11 +163,22 @@ def changes_of(run: Run) -> dict[str, Any]:
     return {name: value for name, (value, _) in run.difference(base).items()}
 
 
+def typed(run: Run) -> tuple[str, dict[str, Any]]:
+    """The task as one types it, and the settings to be told beside it."""
+    changes = changes_of(run)
+    if isinstance(run.env, GymnasiumSettings):
+        return run.env.id, {name: value for name, value in changes.items() if name != "id"}
+    if isinstance(run.env, BraxSettings | PlaygroundSettings):
+        changes = {"id": run.env.id} | changes
+    return run.env_name, changes
+
+
 def command(run: Run) -> str:
     """What one types to run it alone."""
-    words = ["devote", "train", run.env_name, "--agent", run.agent_name, "--preset", run.preset]
+    task, changes = typed(run)
+    words = ["devote", "train", task, "--agent", run.agent_name, "--preset", run.preset]
     words += ["--seed", str(run.seed), "--steps", str(run.steps)]
-    for name, value in changes_of(run).items():
+    for name, value in changes.items():
         flag = f"--{name.replace('_', '-')}"
         if isinstance(value, bool):
             words.append(flag if value else flag.replace("--", "--no-", 1))

@@ -7,8 +7,10 @@ import signal
 import sys
 import threading
 import time
+from contextlib import ExitStack
 from multiprocessing.connection import wait
 from pathlib import Path
+from typing import IO
 
 from devote.core.errors import DivergedError, EnvironmentFailedError, UserError
 from devote.experiments.cell import Cell
@@ -17,23 +19,45 @@ from devote.experiments.record import write_record
 BUSY = os.EX_TEMPFAIL
 """How a worker ends that finds another process at its cell."""
 TOLD = 2
-"""How a worker ends whose last line says what is wrong."""
+"""How a worker ends whose log says what is wrong."""
+STOPPED = 128 + signal.SIGTERM
+"""How a worker ends that was stopped and has saved what it had."""
+SAYS = "devote: "
+"""How a line begins that says what is wrong."""
 
 
 def work(cell: Cell, workplace: Path, core: int | None) -> None:
     """Make one cell, unless somebody has made it meanwhile; leaves by `sys.exit`."""
     os.setpgid(0, 0)  # Ctrl-C goes to the runner alone, which passes it on once
     _stop_with_runner()
-    if core is not None and sys.platform == "linux":
-        os.sched_setaffinity(0, {core})  # before a compiler counts the cores
     workplace.mkdir(parents=True, exist_ok=True)
-    with open(workplace / f"{cell.identity}.lock", "a") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:  # another runner's worker, or one whose runner was killed
+    with open(workplace / f"{cell.identity}.lock", "a") as lock, ExitStack() as held:
+        if not _locked(lock):  # by another runner's worker, or one whose runner was killed
             sys.exit(BUSY)
+        if core is not None and sys.platform == "linux":
+            _pin(core, workplace, held)  # before a compiler counts the cores
         _log_to(log_path(workplace, cell))  # after the lock: the log is the other's until then
         _make(cell)
+
+
+def _locked(file: IO[str]) -> bool:
+    """Whether the file is ours now, until it is closed."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _pin(core: int, workplace: Path, held: ExitStack) -> None:
+    """Stay on a core where no worker of another runner is: the one given, else any other."""
+    others = sorted(os.sched_getaffinity(0) - {core})
+    for chosen in (core, *others):
+        lock = held.enter_context((workplace / f"core{chosen}.lock").open("a"))
+        if _locked(lock):
+            os.sched_setaffinity(0, {chosen})
+            return
+    os.sched_setaffinity(0, {core})
 
 
 def _make(cell: Cell) -> None:
@@ -41,15 +65,16 @@ def _make(cell: Cell) -> None:
         return
     started = time.perf_counter()
     try:
-        if cell.make():
-            write_record(cell, time.perf_counter() - started)
+        if not cell.make():
+            sys.exit(STOPPED)
+        write_record(cell, time.perf_counter() - started)
     except (UserError, EnvironmentFailedError, DivergedError) as error:
-        print(f"devote: {error}", file=sys.stderr)
+        print(f"{SAYS}{error}", file=sys.stderr)
         sys.exit(TOLD)
     except OSError as error:
         if error.filename is None:
             raise
-        print(f"devote: cannot use {error.filename}: {error.strerror}", file=sys.stderr)
+        print(f"{SAYS}cannot use {error.filename}: {error.strerror}", file=sys.stderr)
         sys.exit(TOLD)
 
 

@@ -3,16 +3,17 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from textwrap import fill
+from textwrap import wrap
 
 import numpy as np
 
-from devote.figures.style import NAMES, Axes, colours_of, plt, wrapped
+from devote.figures.style import NAMES, Axes, Look, looks_of, plt, wrapped
 from devote.measure.curves import Curve
 
 COLUMNS = 3  # panels in a row
 WIDTH, HEIGHT = 2.9, 2.35  # inches of a panel
-LINE = 38  # characters of small print in a panel
+LINE = 48  # characters of small print in a panel
+ROWS = 3  # of small print on one matter
 LETTERS, HANDLE, LEGEND_ROW = 14, 0.7, 0.17  # of a legend: letters an inch, line and gaps, a row
 
 
@@ -28,6 +29,13 @@ class Panel:
     """Whether values are shares, drawn from 0 to 1."""
     unfinished: Mapping[str, str] = field(default_factory=dict)
     """Methods without all their runs, and how many they have, such as 1/5."""
+    undefined: tuple[str, ...] = ()
+    """Methods that have runs and no curve, because one of these has no value."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All methods, also those that have no curve yet, so that colours stay when these come."""
+        return (*self.curves, *self.unfinished, *self.undefined)
 
 
 def save_panels(path: Path, title: str, note: str, panels: Sequence[Panel]) -> Path:
@@ -43,10 +51,9 @@ def save_panels(path: Path, title: str, note: str, panels: Sequence[Panel]) -> P
         rows, columns, figsize=(width, height), layout="constrained", squeeze=False
     )
     places = list(grid.flat)
-    # also of methods that have no curve yet, so that colours stay when these come
-    colours = colours_of(name for panel in panels for name in (*panel.curves, *panel.unfinished))
+    looks = looks_of(name for panel in panels for name in panel.names)
     for axes, panel in zip(places, panels, strict=False):
-        draw_panel(axes, panel, colours)
+        draw_panel(axes, panel, looks)
     for axes in places[len(panels) :]:
         axes.axis("off")
     for place, panel in enumerate(panels):
@@ -72,27 +79,44 @@ def save_panels(path: Path, title: str, note: str, panels: Sequence[Panel]) -> P
     return path
 
 
-def draw_panel(axes: Axes, panel: Panel, colours: Mapping[str, str]) -> None:
+def draw_panel(axes: Axes, panel: Panel, looks: Mapping[str, Look]) -> None:
     """The curves of one task."""
     scale, unit = _unit(panel.curves)
     for method, curve in panel.curves.items():
-        colour, steps = colours[method], curve.steps / scale
+        (colour, dashes), steps = looks[method], curve.steps / scale
         # the method of the paper is wide and below the others, so that one as good shows too
         width, front = (2.4, 2) if method == "devote" else (1.3, 3)
         label = NAMES.get(method, method)
-        axes.plot(steps, curve.mean, color=colour, label=label, lw=width, zorder=front)
+        axes.plot(steps, curve.mean, dashes, color=colour, label=label, lw=width, zorder=front)
         if np.isfinite(curve.error).any():
             low, high = curve.mean - curve.error, curve.mean + curve.error
             axes.fill_between(steps, low, high, color=colour, alpha=0.2, lw=0, zorder=front)
-    axes.set(title=panel.title, xlabel=f"steps{unit}", ylabel=panel.ylabel)
-    axes.title.set_fontsize(9)
+    axes.set(xlabel=f"steps{unit}", ylabel=panel.ylabel)
+    small = _small_print(panel)
+    axes.set_title(panel.title, fontsize=9, pad=6 + 7 * len(small))
+    axes.annotate(
+        "\n".join(small),
+        (0.5, 1.01),
+        xycoords="axes fraction",
+        fontsize=6,
+        color="0.4",
+        ha="center",
+        va="bottom",
+    )
     axes.set_xlim(left=0)
     if panel.share:
         axes.set_ylim(0, 1.02)
-    if panel.unfinished:
-        counts = (f"{NAMES.get(name, name)} {n}" for name, n in panel.unfinished.items())
-        text = fill(f"runs so far: {', '.join(counts)}", LINE)
-        axes.text(0.02, 0.97, text, transform=axes.transAxes, fontsize=6, va="top", color="0.4")
+
+
+def _small_print(panel: Panel) -> list[str]:
+    """What is not there, in lines that fit the panel."""
+    counts = [f"{NAMES.get(name, name)} {count}" for name, count in panel.unfinished.items()]
+    without = [NAMES.get(name, name) for name in panel.undefined]
+    found = []
+    for text, names in (("runs so far", counts), ("a run has no value", without)):
+        lines = wrap(f"{text}: {', '.join(names)}", LINE) if names else []
+        found += lines if len(lines) <= ROWS else [f"{text}: {len(names)} methods lack some"]
+    return found
 
 
 def _unit(curves: Mapping[str, Curve]) -> tuple[float, str]:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from itertools import cycle
 from textwrap import fill
+from typing import NamedTuple
 
 import matplotlib
 
@@ -44,6 +45,7 @@ SPARE = (
     "#000075",
 )
 """For methods that are no agents of ours, far from each other and from COLOURS."""
+DASHES = ("-", "--", ":", "-.")
 NAMES = {
     "devote": "DEVOTE",
     "sac": "SAC",
@@ -71,10 +73,20 @@ plt.rcParams.update(
 )
 
 
-def colours_of(methods: Iterable[str]) -> dict[str, str]:
-    """The agents' own colours, and for methods without one others, in the order of their names."""
+class Look(NamedTuple):
+    """How a method is drawn."""
+
+    colour: str
+    dashes: str = "-"
+
+
+def looks_of(methods: Iterable[str]) -> dict[str, Look]:
+    """The agents' own colours, and for methods without one others, in the order of their names;
+    where there are more methods than colours, with dashes."""
     nameless = sorted(set(methods) - COLOURS.keys())
-    return COLOURS | dict(zip(nameless, cycle(SPARE), strict=False))
+    spare = [Look(colour, dashes) for dashes in DASHES for colour in SPARE]
+    own = {name: Look(colour) for name, colour in COLOURS.items()}
+    return own | dict(zip(nameless, cycle(spare), strict=False))
 
 
 def wrapped(figure: Figure, text: str, points: int = 7) -> str:
@@ -88,4 +100,4 @@ def add_note(figure: Figure, text: str) -> None:
     figure.supxlabel(wrapped(figure, text), fontsize=7, color="0.4")
 
 
-__all__ = ["COLOURS", "NAMES", "Axes", "Figure", "add_note", "colours_of", "plt", "wrapped"]
+__all__ = ["COLOURS", "NAMES", "Axes", "Figure", "Look", "add_note", "looks_of", "plt", "wrapped"]

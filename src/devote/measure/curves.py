@@ -90,12 +90,14 @@ def smoothed(curve: np.ndarray, window: int = WINDOW) -> np.ndarray:
 
 
 def cut(curves: Mapping[str, Curve]) -> dict[str, Curve]:
-    """End all curves at the last bin in which every mean, and every standard error, is defined."""
-    if not curves:
+    """End all curves at the last bin in which every mean, and every standard error, is defined;
+    a curve that is defined nowhere is left out."""
+    defined = {name: bins for name, curve in curves.items() if (bins := _defined(curve)).any()}
+    if not defined:
         return {}
-    together = np.all([_defined(curve) for curve in curves.values()], axis=0)
-    last = int(np.flatnonzero(together)[-1]) + 1 if together.any() else 0
-    return {name: Curve(*(part[:last] for part in curve)) for name, curve in curves.items()}
+    together = np.flatnonzero(np.all(list(defined.values()), axis=0))
+    last = int(together[-1]) + 1 if together.size else 0
+    return {name: Curve(*(part[:last] for part in curves[name])) for name in defined}
 
 
 def summary(environments: Sequence[Mapping[str, Curve]]) -> dict[str, Curve]:

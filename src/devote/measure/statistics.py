@@ -34,11 +34,13 @@ class Shift(NamedTuple):
 
 
 def iqm(scores: np.ndarray) -> np.ndarray:
-    """Mean of the middle half of all runs and tasks, over the last two axes."""
+    """Mean of the middle half of all runs and tasks, over the last two axes; none without all."""
     scores = np.asarray(scores, float)
     flat = np.sort(scores.reshape(*scores.shape[:-2], -1), axis=-1)
     outside = flat.shape[-1] // 4
-    return np.asarray(flat[..., outside : flat.shape[-1] - outside].mean(axis=-1))
+    middle = flat[..., outside : flat.shape[-1] - outside].mean(axis=-1)
+    # sorted last, a missing score would be taken for the best and trimmed
+    return np.where(np.isnan(flat[..., -1]), np.nan, middle)
 
 
 def stratified_bootstrap(
@@ -51,7 +53,7 @@ def stratified_bootstrap(
     """Percentile interval of a statistic; runs are drawn anew within each task."""
     samples = tuple(_two_axes(scores) for scores in samples)
     value = float(statistic(*samples))
-    if min(scores.shape[0] for scores in samples) < FEWEST:
+    if np.isnan(value) or min(scores.shape[0] for scores in samples) < FEWEST:
         return Interval(value, np.nan, np.nan)
     generator = np.random.default_rng(seed)
     drawn = []

@@ -136,8 +136,6 @@ def _state(study: Study, results: Results) -> str:
     asked = sum(len(study.seeds(task)) for task in study.tasks) * len(study.methods)
     words = [f"{len(results.lines)} of {asked} runs are there."]
     words += _shared(results)
-    if results.elsewhere:
-        words.append(f"{len(results.elsewhere)} are not on this disk and are kept as recorded.")
     if results.set_aside:
         tasks = ", ".join(dict.fromkeys(line.task for line in results.set_aside))
         words.append(

@@ -76,7 +76,7 @@ def sentence(opening: str, scores: Mapping[str, Scores], reference: str) -> str:
     """`reference` against every other method, those of one verdict together."""
     others = [method for method in scores if method != reference]
     if reference not in scores or not others:
-        return f"{opening}: nothing to compare with yet."
+        return f"{opening}: nothing to compare with."
     mine, told = scores[reference], _by_verdict(scores, reference, others)
     words = {
         ABOVE: f"{reference} is above {{}}",
@@ -168,4 +168,4 @@ def caveat(tests: int) -> str:
         "test (distribution-free; its level is the lowest from 95 % on that so few runs allow). "
         "The bootstrap interval of the IQM is too narrow for so few runs and decides nothing."
     )
-    return f"{text} {by_chance(tests)}" if tests else text
+    return f"{text} {by_chance(tests)}" if tests > 1 else text

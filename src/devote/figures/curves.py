@@ -15,6 +15,7 @@ WIDTH, HEIGHT = 2.9, 2.35  # inches of a panel
 LINE = 48  # characters of small print in a panel
 ROWS = 3  # of small print on one matter
 LETTERS, HANDLE, LEGEND_ROW = 14, 0.7, 0.17  # of a legend: letters an inch, line and gaps, a row
+MANY = 9  # methods from which on a legend has two columns at least
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ def save_panels(path: Path, title: str, note: str, panels: Sequence[Panel]) -> P
     rows = -(-len(panels) // columns)
     names = dict.fromkeys(NAMES.get(name, name) for panel in panels for name in panel.curves)
     longest = max(map(len, names), default=0) / LETTERS + HANDLE
-    width = max(WIDTH * columns + 0.3, longest)
+    width = max(WIDTH * columns + 0.3, longest * (1 if len(names) < MANY else 2))
     fitting = int(width / longest)
     height = HEIGHT * rows + 0.75 + LEGEND_ROW * -(-len(names) // fitting)
     figure, grid = plt.subplots(

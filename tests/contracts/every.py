@@ -40,17 +40,19 @@ def _kinds() -> list[str]:
 def _pairs() -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
     """Every agent in every kind of environment: the pairs that are played, and those traced.
 
-    The backbone and DEVOTE are played in all kinds, every further class and every other kind of
-    prior or bonus in one of them.
+    Every class is played in all kinds, every other kind of prior, bonus or propagation in one.
     """
     kinds = _kinds()
     played: list[tuple[str, str]] = []
+    classes: set[Any] = set()
     known: list[Any] = []
     for agent in AGENTS:
         if _construction(agent) not in known:
-            turn = kinds[len(known) % len(kinds)]
-            played += [(agent, task) for task in (kinds if len(known) < 2 else [turn])]
             known.append(_construction(agent))
+            turn = kinds[len(known) % len(kinds)]
+            new = AGENTS[agent].build not in classes
+            played += [(agent, task) for task in (kinds if new else [turn])]
+            classes.add(AGENTS[agent].build)
     traced = [(agent, task) for agent in AGENTS for task in kinds if (agent, task) not in played]
     return played, traced
 
@@ -58,8 +60,9 @@ def _pairs() -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
 def _construction(agent: str) -> tuple[Any, ...]:
     """What makes an agent run other code than those before it."""
     settings = smoke("spiral", agent).agent
-    parts = (settings.prior, settings.bonus) if isinstance(settings, DevoteSettings) else ()
-    return AGENTS[agent].build, *parts
+    if not isinstance(settings, DevoteSettings):
+        return (AGENTS[agent].build,)
+    return AGENTS[agent].build, settings.prior, settings.bonus, settings.propagation
 
 
 PAIRS, TRACED = _pairs()

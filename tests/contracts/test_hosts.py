@@ -6,7 +6,7 @@ from functools import cache
 import jax
 import numpy as np
 import pytest
-from every import SEEDS, loop
+from every import PAIRS, SEEDS, loop
 
 from devote.core.types import Choice, Index
 from devote.loops.fused import FusedLoop
@@ -14,13 +14,15 @@ from devote.loops.host_program import HostProgram
 from devote.loops.program import FusedProgram
 from devote.loops.sound import require_obs, require_step
 from devote.presets import smoke
-from devote.registry import HOST_ENVS
+from devote.registry import AGENTS, HOST_ENVS
 from on_host import OnHost
 from tiny import assert_close, changed_leaves
 
 ENVS, STEPS = 3, 25
 # `gymnasium` is any task; its own tests hold it to the same.
 TASKS = [name for name in HOST_ENVS if name != "gymnasium"]
+ONE_EACH = sorted({AGENTS[agent].build: (agent, task) for agent, task in PAIRS}.values())
+"""Every class of agents once."""
 
 
 def on_host(compiled: FusedLoop) -> HostProgram:
@@ -34,8 +36,9 @@ def on_host(compiled: FusedLoop) -> HostProgram:
     return HostProgram(compiled.agent, envs, make, settings, SEEDS)
 
 
-def test_an_agent_that_remembers_and_learns_does_the_same_in_both_loops() -> None:
-    compiled = loop("thompson", "deep_sea")
+@pytest.mark.parametrize(("agent", "where"), ONE_EACH)
+def test_an_agent_does_the_same_in_both_loops(agent: str, where: str) -> None:
+    compiled = loop(agent, where)
     fused, host = FusedProgram(compiled, SEEDS), on_host(compiled)
     expected, _ = fused.chunk(fused.prefill(fused.init()))
     found, _ = host.chunk(host.prefill(host.init()))

@@ -211,6 +211,7 @@ def test_what_cannot_be_run_is_refused_before_anything_is(
     words: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(commands, "run_cells", lambda *_: pytest.fail("something runs"))
     with pytest.raises(UserError) as caught:
         cli.dispatch(["compare", *words])
     assert message in str(caught.value)

@@ -205,3 +205,16 @@ def test_time_is_told_by_the_closest_kind(tmp_path: Path) -> None:
     assert durations.seconds(cell) == 60.0
     assert expected([cell, small], durations, 2) == (55.0, 0)
     assert [in_words(s) for s in (8, 600, 9000)] == ["8 s", "10 min", "2.5 h"]
+
+
+def test_times_of_more_cells_are_shipped(tmp_path: Path) -> None:
+    durations = Durations.known(tmp_path)
+    rows = dict(line.split(",", 1) for line in durations.as_csv().splitlines()[1:])
+    many = int(rows["spiral devote desk"].split(",")[1])
+    assert many > 1
+    durations.add(["spiral devote desk", "new"], 1.0, 99.0)
+    assert f"spiral devote desk,{rows['spiral devote desk']}\n" in durations.as_csv()
+    assert "new,99,1\n" in durations.as_csv()
+    for _ in range(many):
+        durations.add(["spiral devote desk"], 1.0, 99.0)
+    assert f"spiral devote desk,99,{many + 1}\n" in durations.as_csv()

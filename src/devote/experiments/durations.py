@@ -52,10 +52,12 @@ class Durations:
         return durations
 
     def as_csv(self) -> str:
-        """What was measured, else what came with the package: kind, seconds per unit, cells."""
-        rows = self._shipped | {
-            kind: (median(rates), len(rates)) for kind, rates in self._rates.items()
-        }
+        """What was measured here or came with the package, whichever is of more cells: kind,
+        seconds per unit, cells."""
+        rows = dict(self._shipped)
+        for kind, rates in self._rates.items():
+            if len(rates) >= rows.get(kind, (0.0, 0))[1]:
+                rows[kind] = median(rates), len(rates)
         lines = [f"{kind},{rate:.4g},{count}\n" for kind, (rate, count) in sorted(rows.items())]
         return "kind,seconds,cells\n" + "".join(lines)
 

@@ -2,7 +2,7 @@
 
 - `paper`: the paper's tables, literally; where the paper is silent, the authors' newest code.
 - `authors`: the authors' newest code as it really runs, quirks included.
-- `desk`: tuned for two CPU cores, so that every claim can be seen in minutes.
+- `desk`: tuned for two CPU cores: small enough to run a task in minutes.
 - `smoke`: seconds, for tests.
 
 Each holds one recipe per task; agents derive their settings from the recipe's. What an agent has of

@@ -13,6 +13,7 @@ from devote.core.errors import UserError
 from devote.experiments import calibration, commands
 from devote.experiments.calibration import study_at
 from devote.experiments.calibration_cell import CalibrationCell, wall_time
+from devote.experiments.calibration_variants import _require_no_less, calibration_variants
 from devote.experiments.catalogue import FIGURES
 from devote.experiments.record import read_record, write_record
 from devote.experiments.runner import Outcome, _with_needs
@@ -80,7 +81,25 @@ def test_identity_knows_settings_dataset_and_model(study: Study) -> None:
         replace(cell, study=replace(study, splits=3)),
     ]
     assert len({one.identity for one in [cell, *others]}) == 4
-    assert replace(cell, study=replace(study, out=Path("x"))).identity == cell.identity
+    elsewhere = replace(cell, study=replace(study, out=Path("x")))
+    assert elsewhere.identity != cell.identity  # its results are not the other's
+
+
+def test_variants_need_the_means_of_their_own_places(tmp_path: Path) -> None:
+    cells = _with_needs(calibration_variants("desk", tmp_path).cells())
+    places = [(cell.study.out, cell.dataset, cell.model) for cell in cells]
+    needed = {(n.study.out, n.dataset, n.model) for cell in cells for n in cell.needs}
+    assert needed <= set(places)
+    assert len({cell.identity for cell in cells}) == len(places)
+
+
+def test_variants_are_not_written_over_a_fuller_table(tmp_path: Path) -> None:
+    path = tmp_path / "table.md"
+    _require_no_less(path, "| a | - | - |")
+    path.write_text("| a | 1 | - |")
+    _require_no_less(path, "| a | - | 1 |")
+    with pytest.raises(UserError, match=r"every cell that is in .*table\.md; got 1 entries less"):
+        _require_no_less(path, "| a | - | - |")
 
 
 def in_process(cells: list[CalibrationCell], *_: object) -> Outcome:

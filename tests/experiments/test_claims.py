@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from devote.experiments.claims import MARGIN, Claim, Relation, as_markdown, judged
+from devote.experiments.claims import MARGIN, Claim, Relation, _held, as_markdown, judged
 from devote.experiments.results import Results
 from devote.experiments.study_files import Entry, RunLine
 from devote.measure.statistics import Shift
@@ -86,6 +86,11 @@ def test_a_claim_about_tasks_that_are_not_run_says_nothing() -> None:
     claim = Claim("It is best", "devote", "above", ("sac",), ("sea", "maze"))
     said = as_markdown([claim], results({})).splitlines()[0]
     assert said == "- It is best: at the end not run (2 of 2); on average not run (2 of 2)."
+
+
+def test_a_claim_about_a_run_without_a_value_says_so() -> None:
+    mine = np.array([0.1, np.nan, 0.2, 0.3, 0.4])
+    assert _held("above", mine, np.zeros(5)) == ("-", "no value")
 
 
 def test_claims_need_an_order(tmp_path: Path) -> None:

@@ -434,6 +434,15 @@ def test_a_real_run_is_a_cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert (record["finished"], record["machine"]) == ("2020-01-02", "unknown")
     (typed / "checkpoints").rename(typed / "elsewhere")
     assert adopt(typed, tmp_path) is None
+    (typed / "elsewhere").rename(typed / "checkpoints")
+    cell.record.unlink()
+    cell.folder.unlink()
+    cell.folder.mkdir()  # as if a runner had been killed at the same run
+    with pytest.raises(UserError, match=r"no other run in the place .*move one of them away"):
+        adopt(typed, tmp_path)
+    assert not cell.finished()
+    (typed / "metrics.csv").rename(typed / "elsewhere.csv")
+    assert adopt(typed, tmp_path) is None
     several = json.loads((typed / "settings.json").read_text()) | {"seeds": 2}
     (typed / "settings.json").write_text(json.dumps(several))
     with pytest.raises(UserError, match=r"a run of one seed in .*; got 2 in one program"):
@@ -468,6 +477,9 @@ def test_final_value_of_a_return_is_the_mean_of_the_last_tenth() -> None:
     steps, values = np.arange(1, 101.0), np.arange(1, 101.0)
     assert final_value("rollout/ep_rew_mean", steps, values) == pytest.approx(95.0)
     assert final_value("explore/coverage", steps, values) == 100
+    values[80:] = np.nan  # cut out of a longer run, which was evaluated later
+    assert final_value("eval/mean_reward", steps, values) == 80
+    assert np.isnan(final_value("eval/mean_reward", steps, values * np.nan))
 
 
 def test_return_is_the_exploitation_actor_s_where_it_was_evaluated() -> None:

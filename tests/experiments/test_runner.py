@@ -1,5 +1,6 @@
 """The frame: each cell once, whoever is killed; failures are told and do not stop the others."""
 
+import errno
 import fcntl
 import os
 import signal
@@ -16,7 +17,8 @@ import pytest
 from fake import FakeCell
 
 from devote.core.errors import UserError
-from devote.experiments import runner
+from devote.experiments import runner, worker
+from devote.experiments.board import Board
 from devote.experiments.record import read_record
 from devote.experiments.runner import available_cores, run_cells
 
@@ -102,15 +104,20 @@ def test_a_cell_that_another_process_is_at_comes_later_and_holds_no_core(
         end = time.monotonic() + 20
         while not cells[1].record.exists() and time.monotonic() < end:
             time.sleep(0.02)
+        time.sleep(1.0)  # several pauses
         if made:
             cells[0].result.touch()
         lock.close()
 
     other = threading.Thread(target=release)
     other.start()
+    spawned = []
+    monkeypatch.setattr(Board, "started", lambda _, cell: spawned.append(cell.number))
+    monkeypatch.setattr(Board, "done", lambda *_: None)
     outcome = run_cells(cells, tmp_path, available_cores()[:1], silent=True)
     other.join()
     assert (outcome.finished, outcome.failures) == (2, [])
+    assert spawned == ([0, 1] if made else [0, 1, 0])  # none is started to see that it must wait
     assert lines(tmp_path / "starts") == ([1] if made else [1, 0])
 
 
@@ -194,6 +201,46 @@ def test_needs_come_first_and_are_made_though_nobody_named_them(tmp_path: Path) 
     cells = [FakeCell(tmp_path, i, after=(need,)) for i in (1, 2)]
     assert run_cells(cells, tmp_path, silent=True).finished == 3
     assert lines(tmp_path / "ends")[0] == 0
+
+
+def test_who_can_never_start_is_told(tmp_path: Path) -> None:
+    # both needs have one identity, so one of them takes the place of the other
+    folders = [tmp_path / name for name in ("here", "there")]
+    for folder in folders:
+        folder.mkdir()
+    cells = [FakeCell(f, i, after=(FakeCell(f, 0),)) for i, f in enumerate(folders, start=1)]
+    outcome = run_cells(cells, tmp_path, silent=True)
+    assert outcome.finished == 2
+    (failure,) = outcome.failures
+    assert (failure.name, failure.reason) == ("cell 1", "not started: what it needs is not there")
+
+
+@dataclass(frozen=True)
+class Unwanted(FakeCell):
+    """A cell that its process cannot even take."""
+
+    def __setstate__(self, state: object) -> None:
+        raise RuntimeError("unwanted")
+
+
+def test_the_log_of_another_sitting_is_no_reason(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    log = tmp_path / "work" / "fake0.log"
+    log.write_text("a traceback of last week\n")
+    os.utime(log, (1.0, 1.0))
+    (failure,) = run_cells([Unwanted(tmp_path, 0)], tmp_path, silent=True).failures
+    assert (failure.reason, failure.tail) == ("ended with code 1", "")
+
+
+def test_where_files_cannot_be_locked_cells_are_made_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with open(os.devnull) as file:
+        assert worker._locked(file)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="affinity is Linux's")

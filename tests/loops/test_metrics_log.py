@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from devote.core.errors import UserError
-from devote.loops.metrics_log import MetricsLog, read
+from devote.loops.metrics_log import MetricsLog, last_step, read
 
 COLUMNS = ("step", "return", "note")
 
@@ -56,6 +56,17 @@ def test_bad_row_is_refused_with_its_batch(tmp_path: Path, row: dict, words: str
     with pytest.raises(UserError, match=words):
         log.append([{"step": 2}, row])
     assert log.path.read_bytes() == before
+
+
+def test_the_last_step_is_read_from_the_end_of_a_log(tmp_path: Path) -> None:
+    log = MetricsLog(tmp_path / "metrics.csv", ("text", "step"))
+    assert last_step(log.path) == 0
+    for step in range(3):
+        log.append([{"text": f"{step}, so far " + "x" * 40_000, "step": step}])
+        assert last_step(log.path) == step
+    with open(log.path, "a") as file:
+        file.write('"torn, 7')
+    assert last_step(log.path) == 2
 
 
 def test_truncate_continues_as_if_never_interrupted(tmp_path: Path) -> None:

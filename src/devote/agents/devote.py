@@ -51,7 +51,7 @@ class DevoteSettings:
     corrector_rate: float = 3e-4
     """Learning rate of the corrector."""
     corrector_polyak: float = 0.005
-    """Rate at which the corrector's target follows."""
+    """Rate at which the corrector's target follows; without TUD all targets follow at `polyak`."""
     propagation: Propagation = "magnitude"
     """TUD-OPT passes on |c + g|, TUD the signed residual."""
     bonus_has_novelty: bool = True

@@ -63,7 +63,7 @@ def atomic_write_text(path: Path, text: str) -> None:
 
 def atomic_write(path: Path, content: bytes) -> None:
     """Replace a file in one step: a reader, or a crash, sees the old content or the new one."""
-    temporary = path.with_name(f".{path.name}.tmp")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         write_synced(temporary, [content])
         os.replace(temporary, path)

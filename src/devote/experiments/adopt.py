@@ -25,17 +25,22 @@ def adopt(folder: Path, root: Path = ROOT) -> TrainingCell | None:
     cell = TrainingCell(run, root)
     if not _complete(folder, cell.run.steps):
         return None
+    if cell.finished():
+        return cell
     cell.folder.parent.mkdir(parents=True, exist_ok=True)
     if not cell.folder.exists():
         os.symlink(os.path.relpath(folder, cell.folder.parent), cell.folder)
-    if not cell.finished():
-        ended = date.fromtimestamp((folder / METRICS).stat().st_mtime)
-        write_record(cell, 0.0, ended)
+    if not cell.folder.samefile(folder):
+        got = f"one that is not finished, in {cell.folder}"
+        raise UserError("no other run in the place of this one", got, "move one of them away")
+    write_record(cell, 0.0, date.fromtimestamp((folder / METRICS).stat().st_mtime))
     return cell
 
 
 def _complete(folder: Path, steps: int) -> bool:
     """Whether the last line of the metrics and a checkpoint are at the end of the run."""
+    if not (folder / METRICS).is_file():
+        return False
     table = read(folder / METRICS)
     last = int(table["step"][-1]) if len(table["step"]) else 0
     return last >= steps and (folder / CHECKPOINTS / f"step_{last:09d}").is_dir()

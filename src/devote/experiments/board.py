@@ -25,6 +25,7 @@ class Board:
         self.total = len(cells)
         self.durations, self.cores = durations, cores
         self.console = Console(quiet=silent, highlight=False)
+        self.shares = {cell.identity: cell.progress() for cell in cells}
         self.at_start: dict[str, float] = {}
         self.first: dict[str, tuple[float, float]] = {}  # seconds and share at the first progress
         self.failures = 0
@@ -54,7 +55,7 @@ class Board:
 
     def started(self, cell: Cell) -> None:
         """A cell begins, or goes on from where it was."""
-        self.at_start[cell.identity] = cell.progress()
+        self.at_start[cell.identity] = self.shares[cell.identity] = cell.progress()
 
     def done(self, cell: Cell, seconds: float) -> None:
         """A cell is finished; what it took tells about its like."""
@@ -84,9 +85,10 @@ class Board:
         if not self.console.is_terminal and time.monotonic() - self._last_line < QUIET_SECONDS:
             return
         cells = [self.open[identity] for identity in running if identity in self.open]
-        shares = ", ".join(f"{cell.name} {cell.progress():.0%}" for cell in cells)
+        left = self.left(running)
+        shares = ", ".join(f"{cell.name} {self.shares[cell.identity]:.0%}" for cell in cells)
         failed = f"{self.failures} failed, " if self.failures else ""
-        detail = f"{failed}{self.left(running)}  {shares}"
+        detail = f"{failed}{left}  {shares}"
         done = self._done()
         self._bar.update(self._task, completed=done, detail=detail)
         if not self.console.is_terminal and cells:
@@ -94,7 +96,8 @@ class Board:
 
     def left(self, running: Mapping[str, float]) -> str:
         """Time left for the whole, as far as anybody can say."""
-        shares = {i: cell.progress() for i, cell in self.open.items()}
+        self.shares |= {i: self.open[i].progress() for i in running if i in self.open}
+        shares = self.shares
         wholes = {i: self._whole(c, shares[i], running.get(i)) for i, c in self.open.items()}
         known = [seconds for seconds in wholes.values() if seconds is not None]
         if not self.open:

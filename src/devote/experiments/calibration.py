@@ -162,11 +162,12 @@ def _gp(study: Study, caption: str, out: Path) -> list[Path]:
 
     if not all(files.is_finished(study, GP, model) for model in FIGURE_MODELS):
         return []
+    tables_written = _table(study, caption, out)
     files.write_drawings(study)
     shown = f"draw 0 of {study.splits}, bands of {figures.BAND:g} standard deviations"
     drawn = figures.gp_calibration(study.out, FIGURE_MODELS)
     path = out / "gp-calibration.png"
-    return [figures.save(drawn, f"{caption}; {shown}", path), *_table(study, caption, out)]
+    return [figures.save(drawn, f"{caption}; {shown}", path), *tables_written]
 
 
 def _priors(study: Study, caption: str, out: Path) -> list[Path]:

@@ -27,8 +27,9 @@ class CalibrationCell:
 
     @property
     def identity(self) -> str:
-        """Hash of settings, dataset and model."""
-        return plan.identity(self.study, self.dataset, self.model)
+        """The name of its place, and the hash of settings, dataset and model: studies in different
+        places share no results, though a cell may have the same settings in both."""
+        return f"{self.study.out.name}-{plan.identity(self.study, self.dataset, self.model)}"
 
     @property
     def record(self) -> Path:

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from devote.core.durable import atomic_write_text
+from devote.core.errors import UserError
 from devote.experiments.calibration import (
     authors_at,
     figure_of_cells,
@@ -36,6 +37,7 @@ ALONE = {
 }
 """Settings that are changed to the authors' one at a time, and the models that they touch."""
 SHARE = "sigma_share"
+EMPTY = "| - "
 
 
 def variant_studies(scale: str, root: Path) -> dict[str, Study]:
@@ -65,11 +67,24 @@ def calibration_variants(scale: str, root: Path) -> Figure:
         }
         if not any(found.values()):
             return []
-        datasets = studies["paper"].chosen_datasets()
-        atomic_write_text(out / "table.md", f"{caption}\n\n{as_markdown(found, datasets)}")
-        return [out / "table.md"]
+        datasets, path = studies["paper"].chosen_datasets(), out / "table.md"
+        text = f"{caption}\n\n{as_markdown(found, datasets)}"
+        _require_no_less(path, text)
+        atomic_write_text(path, text)
+        return [path]
 
     return figure_of_cells(LABEL, "Calibration by variant", scale, parts, draw, caption)
+
+
+def _require_no_less(path: Path, text: str) -> None:
+    """Refuse to write a table over one with fewer empty entries."""
+    lost = text.count(EMPTY) - path.read_text().count(EMPTY) if path.is_file() else 0
+    if lost > 0:
+        raise UserError(
+            f"on this disk every cell that is in {path}",
+            f"{lost} entries less",
+            "run them all, name another --out, or delete the table",
+        )
 
 
 def with_shares(study: Study, cell: Cell) -> Cell:

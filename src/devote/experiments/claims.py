@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from devote.experiments.results import Results
-from devote.experiments.sentences import UNTOLD, by_chance, compared
+from devote.experiments.sentences import NO_VALUE, UNTOLD, by_chance, compared
 from devote.measure.statistics import FEWEST, Shift
 
 MARGIN = 0.05
@@ -100,6 +100,8 @@ def _held(relation: Relation, mine: np.ndarray, theirs: np.ndarray) -> tuple[str
     fewest = min(len(mine), len(theirs))
     if fewest < FEWEST:
         return "-", FEW if fewest else NONE
+    if not np.isfinite([*mine, *theirs]).all():
+        return "-", NO_VALUE
     found = compared(mine, theirs)
     return found.difference, FEW if found.order == UNTOLD else judged(relation, found.shift)
 

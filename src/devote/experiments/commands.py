@@ -42,7 +42,8 @@ class Make:
     draw_only: bool = False
     """Run nothing."""
     keep: bool = False
-    """Do not make again what is recorded in the directory of results, though not on this disk."""
+    """Do not make again runs that are recorded in the directory of results, though not on this
+    disk."""
     out: Path | None = None
     """Where it is written; results/LABEL/SCALE where not given."""
     runs: Path = Path("runs")

@@ -18,7 +18,7 @@ from devote.registry import AGENTS, TASKS
 from devote.run import check
 from devote.words import task_of
 
-UNTOLD = ("envs", "preset", "out", "runs", "cores", "keep", "draw_only")
+UNNAMED = ("envs", "preset", "out", "runs", "cores", "keep", "draw_only")
 """What a folder's name says already, or does not depend on."""
 LONGEST = 100  # letters of environments in the name of a folder
 FLAGS = {
@@ -137,7 +137,7 @@ def output_of(asked: Compare) -> Path:
     chosen = {
         entry.name: getattr(asked, entry.name)
         for entry in fields(Compare)
-        if entry.name not in UNTOLD and getattr(asked, entry.name) != entry.default
+        if entry.name not in UNNAMED and getattr(asked, entry.name) != entry.default
     }
     if len(names) > LONGEST:
         chosen, names = chosen | {"envs": asked.envs}, names[:LONGEST]

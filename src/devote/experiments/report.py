@@ -8,8 +8,7 @@ from devote.experiments import claims as claimed
 from devote.experiments import results as files
 from devote.experiments.claims import MARGIN, Claim
 from devote.experiments.durations import in_words
-from devote.experiments.results import COVERAGE, Results
-from devote.experiments.results import in_words as metric_in_words
+from devote.experiments.results import COVERAGE, Results, metric_in_words
 from devote.experiments.sentences import caveat, comparisons_made, sentences
 from devote.experiments.study import Study, Task
 from devote.experiments.study_files import ASIDE, RUNS

@@ -101,19 +101,28 @@ def collect(study: Study, out: Path) -> Results:
 
 
 def write(results: Results, out: Path) -> list[Path]:
-    """Every run that is known; those not shown in a folder of their own."""
+    """Every run that is known; those not shown in a folder of their own, which holds all of them
+    while runs move: a kill leaves each in one of both."""
     aside = [entry for key, entry in results.kept.items() if key not in results.shown]
-    if aside or (out / ASIDE).is_dir():
+    moves = bool(aside) or (out / ASIDE).is_dir()
+    if moves:
+        write_entries([*results.kept.values()], out / ASIDE)
+    paths = write_entries([results.kept[key] for key in results.shown], out)
+    if moves:
         write_entries(aside, out / ASIDE)
-    return write_entries([results.kept[key] for key in results.shown], out)
+    return paths
 
 
 def final_value(metric: str, steps: np.ndarray, values: np.ndarray) -> float:
-    """What a run came to: the end of a coverage, else the mean over the last tenth."""
+    """What a run came to: the end of a coverage, else the mean over the last tenth, or the last
+    value before it."""
     if metric.startswith(COVERAGE):
         return float(values[-1])
-    late = values[(steps >= LAST_TENTH * steps[-1]) & np.isfinite(values)]
-    return float(late.mean()) if len(late) else float("nan")
+    known = np.isfinite(values)
+    late = known & (steps >= LAST_TENTH * steps[-1])
+    if late.any():
+        return float(values[late].mean())
+    return float(values[known][-1]) if known.any() else float("nan")
 
 
 def metric_of(study: Study, columns: Mapping[str, np.ndarray]) -> str:
@@ -128,7 +137,7 @@ def metric_of(study: Study, columns: Mapping[str, np.ndarray]) -> str:
     return RETURN if evaluated else EXPLORED
 
 
-def in_words(metric: str) -> str:
+def metric_in_words(metric: str) -> str:
     """A metric as an axis or a sentence calls it."""
     return WORDS.get(metric, metric.split("/")[-1].replace("_", " "))
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from devote.experiments.board import Board
 from devote.experiments.cell import Cell
 from devote.experiments.durations import Durations
-from devote.experiments.worker import BUSY, SAYS, STOPPED, TOLD, log_path, work
+from devote.experiments.worker import BUSY, SAYS, STOPPED, TOLD, is_busy, log_path, work
 from devote.loops.signals import StopRequest
 
 TAIL = 15  # lines of a failed cell's output
@@ -61,6 +61,8 @@ def run_cells(
         try:
             while not stop.requested and sitting.fill():
                 sitting.glance()
+            if not stop.requested:
+                sitting.give_up()
         finally:  # also where the records of others cannot be read
             sitting.end()
         sitting.outcome.stopped_by = stop.signal_name
@@ -84,6 +86,9 @@ class _Running:
     core: int
     process: BaseProcess
     started: float
+    """By the monotonic clock."""
+    since: float = field(default_factory=time.time)
+    """By the clock that files go by."""
 
 
 class _Sitting:
@@ -116,8 +121,13 @@ class _Sitting:
             self._judge(runner)
         self.board.show({r.cell.identity: time.monotonic() - r.started for r in self.running})
 
+    def give_up(self) -> None:
+        """Nothing runs and nothing can start: nobody is left out without a word."""
+        for cell in self.waiting:
+            self._fail(cell, "not started: what it needs is not there", "")
+
     def end(self) -> None:
-        """Ask everybody to save and stop, and wait until they have."""
+        """Ask everybody to stop, after saving where they can, and wait until they have."""
         for runner in self.running:
             if runner.process.exitcode is None and runner.process.pid is not None:
                 os.kill(runner.process.pid, signal.SIGTERM)
@@ -133,6 +143,8 @@ class _Sitting:
                 self._found(cell)
             elif self.later.get(cell.identity, 0.0) > time.monotonic():
                 continue
+            elif cell.identity in self.later and is_busy(self.workplace, cell):
+                self.later[cell.identity] = time.monotonic() + PAUSE
             elif blocked:
                 self.waiting.remove(cell)
                 self._fail(cell, f"not started: it needs {blocked[0].name}, which failed", "")
@@ -173,7 +185,7 @@ class _Sitting:
             self._count(runner)
             return
         log = log_path(self.workplace, runner.cell)
-        said = _lines(log)
+        said = _lines(log, runner.since)
         more = "\n".join([*said[-TAIL:], f"(all of it: {log})"]) if said else ""
         self._fail(runner.cell, _reason(code, said), more)
 
@@ -206,8 +218,8 @@ def _reason(code: int | None, said: Sequence[str]) -> str:
     return "ended without a result"
 
 
-def _lines(path: Path) -> list[str]:
-    """What a cell has said, without empty lines."""
-    if not path.is_file():
+def _lines(path: Path, since: float) -> list[str]:
+    """What a cell has said since then, without empty lines; before, it was another process."""
+    if not path.is_file() or path.stat().st_mtime < since:
         return []
     return [line for line in path.read_text(errors="replace").splitlines() if line.strip()]

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from devote.experiments.results import Results, Scores, in_words
+from devote.experiments.results import Results, Scores, metric_in_words
 from devote.experiments.study import Study, Task
 from devote.measure.statistics import FEWEST, Shift, probability_of_improvement, shift
 
@@ -85,7 +85,7 @@ def sentence(opening: str, scores: Mapping[str, Scores], reference: str) -> str:
         UNTOLD: f"too few seeds for an order of {reference} and {{}}",
         NO_VALUE: f"some runs of {reference} or of {{}} have no value, so no order is given",
         NO_INTERVAL: f"no interval is possible for {reference} and {{}} "
-        f"(it takes {FEWEST} seeds each, and an order {ORDERED})",
+        f"(it takes {FEWEST} seeds each, and an order {ORDERED}, or {FEWEST} against 5)",
     }
     parts = [
         text.format(_listed([_named(name, mine, scores[name], found) for name in told[found]]))
@@ -147,7 +147,7 @@ def _opening(study: Study, task: Task, results: Results) -> str:
     seeds = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     plural = "" if counts == [1] else "s"
     return (
-        f"{task.name} ({in_words(lines[0].metric)} after {lines[0].steps:,} steps, "
+        f"{task.name} ({metric_in_words(lines[0].metric)} after {lines[0].steps:,} steps, "
         f"{seeds} seed{plural}, preset {study.scale.preset})"
     )
 

@@ -28,7 +28,8 @@ class RunLine:
     steps: int
     metric: str
     final: float
-    """The last value of a coverage; of any other metric the mean over the last tenth."""
+    """The last value of a coverage; of any other metric the mean over the last tenth, or the last
+    value before it."""
     seconds: float
     finished: str
     machine: str
@@ -64,17 +65,21 @@ def read_entries(out: Path) -> dict[Key, Entry]:
 
 
 def write_entries(entries: Sequence[Entry], out: Path) -> list[Path]:
-    """Curves first: a line is there only when its curve is, a curve only as long as its line."""
+    """A line is there only while its curve is: lines that go leave first, new ones come last."""
     out.mkdir(parents=True, exist_ok=True)
     tasks = dict.fromkeys(entry.line.task for entry in entries)
-    before = {row["task"] for row in _rows(out / RUNS)} if (out / RUNS).is_file() else set()
+    lines = [asdict(entry.line) for entry in entries]
+    old = _rows(out / RUNS) if (out / RUNS).is_file() else []
+    staying = [row for row in _rows_of(_text(lines)) if row in old]
+    if len(staying) < len(old):
+        atomic_write_text(out / RUNS, _text(staying))
     paths = []
     for task in tasks:
         rows = [row for entry in entries if entry.line.task == task for row in _curve(entry)]
         paths.append(out / f"{task}.csv")
         atomic_write_text(paths[-1], _text(rows))
-    atomic_write_text(out / RUNS, _text([asdict(entry.line) for entry in entries]))
-    for task in before - tasks.keys():
+    atomic_write_text(out / RUNS, _text(lines))
+    for task in {row["task"] for row in old} - tasks.keys():
         (out / f"{task}.csv").unlink(missing_ok=True)
     return [out / RUNS, *paths]
 
@@ -114,6 +119,10 @@ def _line(row: Mapping[str, str]) -> RunLine:
 def _rows(path: Path) -> list[dict[str, str]]:
     with open(path, newline="") as file:
         return list(csv.DictReader(file))
+
+
+def _rows_of(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text, newline="")))
 
 
 def _text(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -13,14 +13,14 @@ from devote.envs.brax_style import BraxSettings, PlaygroundSettings
 from devote.envs.gymnasium_settings import GymnasiumSettings
 from devote.experiments.record import read_record
 from devote.identity import differences, identity
-from devote.loops.metrics_log import read
+from devote.loops.metrics_log import last_step, read
 from devote.loops.run_dir import SETTINGS, read_settings
 from devote.presets import PRESETS
 from devote.run import Run
 
 CELLS = "cells"
 METRICS = "metrics.csv"
-UNTOLD = ("steps",)
+UNHASHED = ("steps",)
 """A longer run is the shorter one gone on with, so both are the same cell."""
 
 
@@ -34,7 +34,7 @@ class TrainingCell:
     @property
     def identity(self) -> str:
         """Hash of all settings but the number of steps."""
-        return identity(self.run, UNTOLD)
+        return identity(self.run, UNHASHED)
 
     @property
     def folder(self) -> Path:
@@ -76,12 +76,12 @@ class TrainingCell:
         record = read_record(self.record)
         if record is None or record["steps"] < self.run.steps:
             return False
-        return not differences(record["settings"], self.run, UNTOLD)
+        return not differences(record["settings"], self.run, UNHASHED)
 
     def outdated(self) -> bool:
         """Whether a run from before a default was changed is in this one's directory."""
         path = self.folder / SETTINGS
-        return path.is_file() and bool(differences(read_settings(path), self.run, UNTOLD))
+        return path.is_file() and bool(differences(read_settings(path), self.run, UNHASHED))
 
     def make(self) -> bool:
         """Train from the newest checkpoint on, then draw the maps."""
@@ -102,8 +102,8 @@ class TrainingCell:
 
     def progress(self) -> float:
         """Share of the steps that are logged."""
-        steps = self.metrics().get("step", np.zeros(0))
-        return min(1.0, float(steps[-1]) / self.run.steps) if len(steps) else 0.0
+        path = self.folder / METRICS
+        return min(1.0, last_step(path) / self.run.steps) if path.is_file() else 0.0
 
     def seconds(self) -> float | None:
         """Time of all sittings, compilation included."""

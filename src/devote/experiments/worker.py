@@ -31,7 +31,7 @@ def work(cell: Cell, workplace: Path, core: int | None) -> None:
     os.setpgid(0, 0)  # Ctrl-C goes to the runner alone, which passes it on once
     _stop_with_runner()
     workplace.mkdir(parents=True, exist_ok=True)
-    with open(workplace / f"{cell.identity}.lock", "a") as lock, ExitStack() as held:
+    with open(_lock_path(workplace, cell), "a") as lock, ExitStack() as held:
         if not _locked(lock):  # by another runner's worker, or one whose runner was killed
             sys.exit(BUSY)
         if core is not None and sys.platform == "linux":
@@ -46,7 +46,19 @@ def _locked(file: IO[str]) -> bool:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
+    except OSError:  # a file system without locks: nobody can be kept out
+        return True
     return True
+
+
+def is_busy(workplace: Path, cell: Cell) -> bool:
+    """Whether another process is at the cell."""
+    with open(_lock_path(workplace, cell), "a") as lock:
+        return not _locked(lock)
+
+
+def _lock_path(workplace: Path, cell: Cell) -> Path:
+    return workplace / f"{cell.identity}.lock"
 
 
 def _pin(core: int, workplace: Path, held: ExitStack) -> None:

@@ -13,6 +13,7 @@ from devote.core.durable import atomic_write_text, naming
 from devote.core.errors import UserError
 
 Cell = float | int | str
+LONGEST_LINE = 1 << 16  # bytes
 
 
 class MetricsLog:
@@ -76,6 +77,17 @@ def read(path: Path) -> dict[str, np.ndarray]:
     """Columns by name: floats with NaN for empty cells, or strings where a cell is no number."""
     header, *rows = _rows(path)
     return {name: _column([row[index] for row in rows]) for index, name in enumerate(header)}
+
+
+def last_step(path: Path) -> float:
+    """The step of the last row, 0 before the first; reads no more than the ends of the file."""
+    with open(path, "rb") as file:
+        header = file.readline()
+        start = file.tell()
+        file.seek(max(start, file.seek(0, os.SEEK_END) - LONGEST_LINE))
+        complete, _, _ = file.read().rpartition(b"\n")
+    rows = list(csv.reader([line.decode() for line in (header, *complete.splitlines()[-1:])]))
+    return float(rows[-1][rows[0].index("step")]) if len(rows) > 1 else 0.0
 
 
 def _complete(path: Path) -> bytes:

@@ -209,7 +209,7 @@ class RndClassic:
         explorer, metrics = self.sac.improve_explorer(
             state.explorer, obs, lambda o, a: self.optimistic_value(state, o, a), key
         )
-        action = state.explorer.actor.net.sample(obs, key)
+        action = state.explorer.actor.net.sample(obs, key)  # the key of the step: the same draw
         scale = state.value_scale.follow(state.task.task_value.net(obs, action))
         return state._replace(explorer=explorer, value_scale=scale), metrics
 

@@ -25,13 +25,15 @@ from devote.measure.curves import Observations
 
 COVERAGE, REACHABLE = "explore/coverage", "explore/coverage_reachable"
 RETURN, EXPLORED = "eval/mean_reward", "rollout/ep_rew_mean"
-KEPT = (COVERAGE, REACHABLE, EXPLORED, RETURN)
+DORMANT = "plasticity/dormant_frac"
+KEPT = (COVERAGE, REACHABLE, EXPLORED, RETURN, DORMANT)
 """Metrics that go into the files of curves, where a task has them."""
 WORDS = {
     COVERAGE: "state coverage",
     REACHABLE: "coverage of reachable states",
     RETURN: "return of the exploitation actor",
     EXPLORED: "return while exploring",
+    DORMANT: "share of dormant units",
 }
 """What readers call a metric."""
 LAST_TENTH = 0.9

@@ -479,6 +479,8 @@ def test_final_value_of_a_return_is_the_mean_of_the_last_tenth() -> None:
     assert final_value("explore/coverage", steps, values) == 100
     values[80:] = np.nan  # cut out of a longer run, which was evaluated later
     assert final_value("eval/mean_reward", steps, values) == 80
+    values[40:] = np.nan
+    assert np.isnan(final_value("eval/mean_reward", steps, values))
     assert np.isnan(final_value("eval/mean_reward", steps, values * np.nan))
 
 

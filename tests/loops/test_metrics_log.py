@@ -67,6 +67,9 @@ def test_the_last_step_is_read_from_the_end_of_a_log(tmp_path: Path) -> None:
     with open(log.path, "a") as file:
         file.write('"torn, 7')
     assert last_step(log.path) == 2
+    for damage in (b"\n\n\n", b"short\n", b"text,many\n", b"\xff,7\n"):
+        log.path.write_bytes(b"text,step\n" + damage)
+        assert last_step(log.path) == 0
 
 
 def test_truncate_continues_as_if_never_interrupted(tmp_path: Path) -> None:

@@ -96,7 +96,8 @@ class Board:
 
     def left(self, running: Mapping[str, float]) -> str:
         """Time left for the whole, as far as anybody can say."""
-        self.shares |= {i: self.open[i].progress() for i in running if i in self.open}
+        begun = self.at_start.keys() & self.open.keys()  # here, or by another runner
+        self.shares |= {identity: self.open[identity].progress() for identity in begun}
         shares = self.shares
         wholes = {i: self._whole(c, shares[i], running.get(i)) for i, c in self.open.items()}
         known = [seconds for seconds in wholes.values() if seconds is not None]

@@ -117,14 +117,15 @@ def write(results: Results, out: Path) -> list[Path]:
 
 def final_value(metric: str, steps: np.ndarray, values: np.ndarray) -> float:
     """What a run came to: the end of a coverage, else the mean over the last tenth, or the last
-    value before it."""
+    value before it in the second half."""
     if metric.startswith(COVERAGE):
         return float(values[-1])
     known = np.isfinite(values)
     late = known & (steps >= LAST_TENTH * steps[-1])
     if late.any():
         return float(values[late].mean())
-    return float(values[known][-1]) if known.any() else float("nan")
+    recent = values[known & (steps >= 0.5 * steps[-1])]
+    return float(recent[-1]) if len(recent) else float("nan")
 
 
 def metric_of(study: Study, columns: Mapping[str, np.ndarray]) -> str:

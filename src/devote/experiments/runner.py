@@ -87,8 +87,8 @@ class _Running:
     process: BaseProcess
     started: float
     """By the monotonic clock."""
-    since: float = field(default_factory=time.time)
-    """By the clock that files go by."""
+    log_before: int | None
+    """When what lay in the place of its log was written; see `_stamp`."""
 
 
 class _Sitting:
@@ -141,6 +141,7 @@ class _Sitting:
             blocked = [need for need in cell.needs if need.identity in self.lost]
             if cell.identity in self.later and cell.finished():
                 self._found(cell)
+                return self._next()  # somebody before it may have waited for it
             elif self.later.get(cell.identity, 0.0) > time.monotonic():
                 continue
             elif cell.identity in self.later and is_busy(self.workplace, cell):
@@ -161,6 +162,7 @@ class _Sitting:
 
     def _start(self, cell: Cell, core: int) -> None:
         self.later.pop(cell.identity, None)
+        before = _stamp(log_path(self.workplace, cell))
         # Not forked: a forked copy of a process that uses JAX can lock up.
         process = get_context("spawn").Process(
             target=work, args=(cell, self.workplace, core), name=cell.name
@@ -172,7 +174,7 @@ class _Sitting:
             process.start()
         finally:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-        self.running.append(_Running(cell, core, process, time.monotonic()))
+        self.running.append(_Running(cell, core, process, time.monotonic(), before))
         self.board.started(cell)
 
     def _judge(self, runner: _Running) -> None:
@@ -185,7 +187,7 @@ class _Sitting:
             self._count(runner)
             return
         log = log_path(self.workplace, runner.cell)
-        said = _lines(log, runner.since)
+        said = _lines(log) if _stamp(log) != runner.log_before else []
         more = "\n".join([*said[-TAIL:], f"(all of it: {log})"]) if said else ""
         self._fail(runner.cell, _reason(code, said), more)
 
@@ -218,8 +220,13 @@ def _reason(code: int | None, said: Sequence[str]) -> str:
     return "ended without a result"
 
 
-def _lines(path: Path, since: float) -> list[str]:
-    """What a cell has said since then, without empty lines; before, it was another process."""
-    if not path.is_file() or path.stat().st_mtime < since:
+def _stamp(path: Path) -> int | None:
+    """What changes when a file is written: an unchanged log is an earlier process's."""
+    return path.stat().st_mtime_ns if path.is_file() else None
+
+
+def _lines(path: Path) -> list[str]:
+    """What a cell has said, without empty lines."""
+    if not path.is_file():
         return []
     return [line for line in path.read_text(errors="replace").splitlines() if line.strip()]

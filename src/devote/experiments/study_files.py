@@ -29,7 +29,7 @@ class RunLine:
     metric: str
     final: float
     """The last value of a coverage; of any other metric the mean over the last tenth, or the last
-    value before it."""
+    value before it in the second half."""
     seconds: float
     finished: str
     machine: str
@@ -70,7 +70,8 @@ def write_entries(entries: Sequence[Entry], out: Path) -> list[Path]:
     tasks = dict.fromkeys(entry.line.task for entry in entries)
     lines = [asdict(entry.line) for entry in entries]
     old = _rows(out / RUNS) if (out / RUNS).is_file() else []
-    staying = [row for row in _rows_of(_text(lines)) if row in old]
+    new = _rows_of(_text(lines))
+    staying = [row for row in old if any(row.items() <= other.items() for other in new)]
     if len(staying) < len(old):
         atomic_write_text(out / RUNS, _text(staying))
     paths = []

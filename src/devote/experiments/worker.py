@@ -1,5 +1,6 @@
 """The process of one cell: one core, its own log, and no life after its runner's."""
 
+import errno
 import fcntl
 import multiprocessing
 import os
@@ -22,6 +23,8 @@ TOLD = 2
 """How a worker ends whose log says what is wrong."""
 STOPPED = 128 + signal.SIGTERM
 """How a worker ends that was stopped and has saved what it had."""
+NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
+"""What file systems without locks say."""
 SAYS = "devote: "
 """How a line begins that says what is wrong."""
 
@@ -46,13 +49,16 @@ def _locked(file: IO[str]) -> bool:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
-    except OSError:  # a file system without locks: nobody can be kept out
-        return True
+    except OSError as error:
+        if error.errno not in NO_LOCKS:
+            raise
+        return True  # nobody can be kept out
     return True
 
 
 def is_busy(workplace: Path, cell: Cell) -> bool:
     """Whether another process is at the cell."""
+    workplace.mkdir(parents=True, exist_ok=True)
     with open(_lock_path(workplace, cell), "a") as lock:
         return not _locked(lock)
 

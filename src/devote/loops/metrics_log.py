@@ -80,14 +80,18 @@ def read(path: Path) -> dict[str, np.ndarray]:
 
 
 def last_step(path: Path) -> float:
-    """The step of the last row, 0 before the first; reads no more than the ends of the file."""
+    """The step of the last row, 0 before the first or where it cannot be read; reads no more than
+    the ends of the file."""
     with open(path, "rb") as file:
         header = file.readline()
         start = file.tell()
         file.seek(max(start, file.seek(0, os.SEEK_END) - LONGEST_LINE))
         complete, _, _ = file.read().rpartition(b"\n")
-    rows = list(csv.reader([line.decode() for line in (header, *complete.splitlines()[-1:])]))
-    return float(rows[-1][rows[0].index("step")]) if len(rows) > 1 else 0.0
+    try:
+        names, *rows = csv.reader([line.decode() for line in (header, *complete.splitlines()[-1:])])
+        return float(rows[-1][names.index("step")]) if rows else 0.0
+    except (ValueError, IndexError):  # damaged: whoever goes on with it says where
+        return 0.0
 
 
 def _complete(path: Path) -> bytes:

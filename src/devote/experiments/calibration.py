@@ -4,6 +4,7 @@ import csv
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import NoReturn
 
 from devote.core.durable import atomic_write_text
 from devote.core.errors import UserError
@@ -139,11 +140,13 @@ def _require_all_of(table: Path, cells: Sequence[Cell]) -> None:
     here = {(cell.model, cell.dataset) for cell in cells}
     lost = sorted(cell for cell in held - here if cell[1] != "mean")
     if lost:
-        raise UserError(
-            f"on this disk every cell that is in {table}",
-            f"all but {len(lost)}, such as {' on '.join(lost[0])}",
-            "run them all, name another --out, or delete the table",
-        )
+        refuse_less(table, f"all but {len(lost)}, such as {' on '.join(lost[0])}")
+
+
+def refuse_less(table: Path, got: str) -> NoReturn:
+    """A table stays as it is when there is less to write."""
+    fix = "run them all, name another --out, or delete the table"
+    raise UserError(f"on this disk every cell that is in {table}", got, fix)
 
 
 def _ablations(study: Study, caption: str, out: Path) -> list[Path]:
@@ -162,12 +165,12 @@ def _gp(study: Study, caption: str, out: Path) -> list[Path]:
 
     if not all(files.is_finished(study, GP, model) for model in FIGURE_MODELS):
         return []
-    tables_written = _table(study, caption, out)
+    written = _table(study, caption, out)
     files.write_drawings(study)
     shown = f"draw 0 of {study.splits}, bands of {figures.BAND:g} standard deviations"
     drawn = figures.gp_calibration(study.out, FIGURE_MODELS)
     path = out / "gp-calibration.png"
-    return [figures.save(drawn, f"{caption}; {shown}", path), *tables_written]
+    return [figures.save(drawn, f"{caption}; {shown}", path), *written]
 
 
 def _priors(study: Study, caption: str, out: Path) -> list[Path]:

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 
 from devote.core.durable import atomic_write_text
-from devote.core.errors import UserError
 from devote.experiments.calibration import (
     authors_at,
     figure_of_cells,
     note,
+    refuse_less,
     scores_of,
     study_at,
 )
@@ -38,6 +38,7 @@ ALONE = {
 """Settings that are changed to the authors' one at a time, and the models that they touch."""
 SHARE = "sigma_share"
 EMPTY = "| - "
+"""An entry of the table whose cells are not finished."""
 
 
 def variant_studies(scale: str, root: Path) -> dict[str, Study]:
@@ -80,11 +81,7 @@ def _require_no_less(path: Path, text: str) -> None:
     """Refuse to write a table over one with fewer empty entries."""
     lost = text.count(EMPTY) - path.read_text().count(EMPTY) if path.is_file() else 0
     if lost > 0:
-        raise UserError(
-            f"on this disk every cell that is in {path}",
-            f"{lost} entries less",
-            "run them all, name another --out, or delete the table",
-        )
+        refuse_less(path, f"fewer, by {lost} of its entries")
 
 
 def with_shares(study: Study, cell: Cell) -> Cell:

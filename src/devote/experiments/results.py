@@ -36,7 +36,7 @@ WORDS = {
     DORMANT: "share of dormant units",
 }
 """What readers call a metric."""
-LAST_TENTH = 0.9
+LAST_TENTH, SECOND_HALF = 0.9, 0.5
 
 
 class Scores(NamedTuple):
@@ -124,7 +124,7 @@ def final_value(metric: str, steps: np.ndarray, values: np.ndarray) -> float:
     late = known & (steps >= LAST_TENTH * steps[-1])
     if late.any():
         return float(values[late].mean())
-    recent = values[known & (steps >= 0.5 * steps[-1])]
+    recent = values[known & (steps >= SECOND_HALF * steps[-1])]
     return float(recent[-1]) if len(recent) else float("nan")
 
 

@@ -70,7 +70,7 @@ def write_entries(entries: Sequence[Entry], out: Path) -> list[Path]:
     tasks = dict.fromkeys(entry.line.task for entry in entries)
     lines = [asdict(entry.line) for entry in entries]
     old = _rows(out / RUNS) if (out / RUNS).is_file() else []
-    new = _rows_of(_text(lines))
+    new = [{name: str(value) for name, value in line.items()} for line in lines]
     staying = [row for row in old if any(row.items() <= other.items() for other in new)]
     if len(staying) < len(old):
         atomic_write_text(out / RUNS, _text(staying))
@@ -120,10 +120,6 @@ def _line(row: Mapping[str, str]) -> RunLine:
 def _rows(path: Path) -> list[dict[str, str]]:
     with open(path, newline="") as file:
         return list(csv.DictReader(file))
-
-
-def _rows_of(text: str) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(text, newline="")))
 
 
 def _text(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -50,9 +50,8 @@ def _locked(file: IO[str]) -> bool:
     except BlockingIOError:
         return False
     except OSError as error:
-        if error.errno not in NO_LOCKS:
+        if error.errno not in NO_LOCKS:  # there, nobody can be kept out
             raise
-        return True  # nobody can be kept out
     return True
 
 

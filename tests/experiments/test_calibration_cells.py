@@ -98,9 +98,7 @@ def test_variants_are_not_written_over_a_fuller_table(tmp_path: Path) -> None:
     _require_no_less(path, "| a | - | - |")
     path.write_text("| a | 1 | - |")
     _require_no_less(path, "| a | - | 1 |")
-    with pytest.raises(
-        UserError, match=r"in .*table\.md; got fewer, by 1 of its"
-    ):
+    with pytest.raises(UserError, match=r"in .*table\.md; got fewer, by 1 of its"):
         _require_no_less(path, "| a | - | - |")
 
 

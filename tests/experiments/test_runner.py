@@ -235,12 +235,16 @@ def test_the_log_of_another_sitting_is_no_reason(tmp_path: Path) -> None:
 def test_where_files_cannot_be_locked_cells_are_made_all_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    codes = [errno.ENOLCK, errno.EIO]
+
     def refuse(*_: object) -> None:
-        raise OSError(errno.ENOLCK, "No locks available")
+        raise OSError(codes.pop(0), "refused")
 
     monkeypatch.setattr(fcntl, "flock", refuse)
     with open(os.devnull) as file:
         assert worker._locked(file)
+        with pytest.raises(OSError, match="refused"):  # a broken disk is no missing lock
+            worker._locked(file)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="affinity is Linux's")

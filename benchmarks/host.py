@@ -19,8 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from devote.core.types import Box, EnvSpec, HostEnv, HostStep, Vector
-from devote.loops.host import blank_rows
-from devote.loops.host_program import HostProgram, held_of
+from devote.loops.host import HostProgram, empty_steps, on_device
 from devote.presets import desk
 from devote.registry import HOST_ENVS, build_agent
 
@@ -89,16 +88,14 @@ class Measured:
 
     def _prepare_parts(self) -> None:
         steps, spec = self.program.loop.round.vector_steps, self.program.spec
-        self.rows = blank_rows(spec, (steps, self.loop.num_envs))
+        self.rows = empty_steps(spec, (steps, self.loop.num_envs))
         self.rows.valid[:] = True  # type: ignore[index]
-        other = self.program.init()
-        held = held_of(other)
-        compiled = self.program.compiled
-        self.learn = compiled.learn
+        other = on_device(self.program.init())
+        self.learn = self.program.learn
         self.learner = (
-            compiled.leaves(other.agent),
-            held,
-            compiled.no_tally(other.agent, held),
+            tuple(jax.tree.leaves(other.agent)),
+            other._replace(agent=()),
+            self.program.no_tally(other),
         )
         rng = np.random.default_rng(0)
         self.actions = rng.uniform(-1, 1, (16, self.loop.num_envs, spec.action.size))

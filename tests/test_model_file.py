@@ -19,7 +19,7 @@ from devote.core.errors import UserError
 from devote.envs.space_table import from_table, to_table
 from devote.envs.spaces import Observations
 from devote.loops import checkpoint
-from devote.loops.manifest import decode, encode
+from devote.loops.checkpoint import decode_manifest, encode_manifest
 from devote.registry import ENVS, HOST_ENVS
 
 NATIVE = [name for name in HOST_ENVS if name != "gymnasium"]
@@ -86,15 +86,15 @@ def untrained() -> Sac:
 def forge(path: Path, **changes: Any) -> None:
     """Change the table of a model and seal it again."""
     [file] = path.rglob("manifest.json")
-    sound = decode(file.read_bytes())
+    sound = decode_manifest(file.read_bytes())
     table: Any = sound.note["model"]
-    file.write_bytes(encode(replace(sound, note={"model": table | changes})))
+    file.write_bytes(encode_manifest(replace(sound, note={"model": table | changes})))
 
 
 def test_a_model_that_was_tampered_with_is_refused(tmp_path: Path) -> None:
     untrained().save(tmp_path / "sound")
     [file] = (tmp_path / "sound").rglob("manifest.json")
-    sound: Any = decode(file.read_bytes()).note["model"]
+    sound: Any = decode_manifest(file.read_bytes()).note["model"]
 
     def refused(message: str, **changes: Any) -> None:
         path = tmp_path / "forged"

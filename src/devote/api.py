@@ -20,12 +20,19 @@ from devote.envs.gymnasium_list import require_finite
 from devote.envs.spaces import Actions, Observations
 from devote.given import Given, given, spaces_seen
 from devote.identity import defaults
-from devote.loops.keys import run_keys
-from devote.loops.program import HASTY, Program
+from devote.loops.loop import QUICK_COMPILE, Program, run_keys
 from devote.loops.progress import Reporter
-from devote.loops.run_dir import SETTINGS, RunDirectory, require_settings
+from devote.loops.run_dir import (
+    MAY_CHANGE,
+    SETTINGS,
+    DirectoryStore,
+    MemoryStore,
+    Row,
+    RunDirectory,
+    Store,
+    require_settings,
+)
 from devote.loops.signals import StopRequest
-from devote.loops.store import MAY_CHANGE, DirectoryStore, Nowhere, Row, Store
 from devote.loops.train import Training
 from devote.model_file import Described
 from devote.play import evaluate
@@ -136,7 +143,7 @@ class Model:
     def _begun(self, reporter: Reporter) -> Training:
         """The training, started or continued the first time."""
         if self._training is None:
-            store: Store = Nowhere()
+            store: Store = MemoryStore()
             if self.directory is not None:
                 store = DirectoryStore(self.directory, self._identity(), defaults(self.run))
             training = Training(self.program, reporter, store)
@@ -159,7 +166,7 @@ class Model:
             if found is not None:
                 return found
         agent_key, _, _ = run_keys(jax.random.key(self.run.seed))  # as the training would start
-        return 0, jax.jit(self.agent.init, compiler_options=HASTY)(agent_key)
+        return 0, jax.jit(self.agent.init, compiler_options=QUICK_COMPILE)(agent_key)
 
     def _identity(self) -> dict[str, Any]:
         """What a directory must agree with; a task without a name is known by its own."""

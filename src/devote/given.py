@@ -23,9 +23,9 @@ from devote.envs.gymnasium_task import (
 from devote.envs.gymnasium_vector import GymnasiumVector
 from devote.envs.naming import learn_name
 from devote.envs.space_table import spaces_of
-from devote.loops.fused import FusedLoop
-from devote.loops.host_program import HostProgram
-from devote.loops.program import FusedProgram, Program
+from devote.loops.fused import FusedLoop, FusedProgram
+from devote.loops.host import HostProgram
+from devote.loops.loop import Program
 from devote.registry import ENVS, HOST_ENVS
 from devote.run import Run
 from devote.values import with_values

@@ -19,7 +19,7 @@ from devote.envs.naming import factory_of
 from devote.envs.spaces import Actions, Observations
 from devote.given import Given, given, spaces_seen
 from devote.loops import checkpoint
-from devote.loops.manifest import Json
+from devote.loops.checkpoint import Json
 from devote.presets import PRESETS
 from devote.registry import AGENTS, TASKS
 from devote.run import Run

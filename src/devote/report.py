@@ -4,6 +4,7 @@ from pathlib import Path
 
 from devote.core.arrays import write_npz
 from devote.figures.run import save_coverage, save_maps
+from devote.loops.loop import split_seeds
 from devote.loops.metrics_log import read
 from devote.loops.train import METRICS, Result
 
@@ -19,8 +20,8 @@ def draw_run(result: Result, directory: Path, title: str) -> list[Path]:
     folder.mkdir(exist_ok=True)
     written = [save_coverage(read(directory / METRICS), folder / "coverage.png", title)]
     program = result.program
-    maps = program.per_seed(program.maps(result.state))
-    visits = program.per_seed({"visits": result.state.visits})
+    maps = split_seeds(program.maps(result.state), len(program.seeds))
+    visits = split_seeds({"visits": result.state.visits}, len(program.seeds))
     for seed, values, counts in zip(program.seeds, maps, visits, strict=True):
         arrays = {"visits": counts["visits"]} | values
         write_npz(folder / f"maps_seed_{seed}.npz", arrays)

@@ -8,9 +8,9 @@ from typing import Any
 
 from devote.core.errors import UserError
 from devote.identity import defaults
-from devote.loops.fused import FusedLoop
-from devote.loops.host_program import HostProgram
-from devote.loops.program import FusedProgram, Program
+from devote.loops.fused import FusedLoop, FusedProgram
+from devote.loops.host import HostProgram
+from devote.loops.loop import Program
 from devote.loops.settings import LoopSettings
 from devote.loops.train import Plan
 from devote.registry import ENVS, HOST_ENVS, AgentSettings, EnvSettings, build_agent

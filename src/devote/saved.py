@@ -9,9 +9,8 @@ import jax
 from devote.core.errors import UserError
 from devote.core.types import Agent
 from devote.loops import checkpoint
-from devote.loops.program import seed_keys
-from devote.loops.run_dir import SETTINGS, read_settings
-from devote.loops.store import CHECKPOINTS
+from devote.loops.loop import seed_keys
+from devote.loops.run_dir import CHECKPOINTS, SETTINGS, read_settings
 from devote.presets import PRESETS
 from devote.registry import AGENTS, TASKS
 from devote.run import Run

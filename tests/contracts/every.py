@@ -13,7 +13,8 @@ import jax.numpy as jnp
 from devote.agents.devote import DevoteSettings
 from devote.core.types import Env
 from devote.envs.brax_style import brax, playground
-from devote.loops.fused import FusedLoop, RunState
+from devote.loops.fused import FusedLoop
+from devote.loops.loop import RunState
 from devote.presets import smoke
 from devote.registry import AGENTS, ENVS
 

@@ -9,9 +9,8 @@ import pytest
 from every import PAIRS, SEEDS, loop
 
 from devote.core.types import Choice, Index
-from devote.loops.fused import FusedLoop
-from devote.loops.host_program import HostProgram
-from devote.loops.program import FusedProgram
+from devote.loops.fused import FusedLoop, FusedProgram
+from devote.loops.host import HostProgram
 from devote.loops.sound import require_obs, require_step
 from devote.presets import smoke
 from devote.registry import AGENTS, HOST_ENVS

@@ -1,12 +1,13 @@
 """What agents promise that can be seen without running them."""
 
-from functools import cache, partial
+from functools import cache
 
 import jax
 import pytest
 from every import EVERY, TRACED, loop
 
-from devote.loops.host import HostLoop, blank_rows
+from devote.loops.host import HostProgram, empty_steps
+from on_host import OnHost
 
 
 def kinds(tree):
@@ -35,14 +36,18 @@ def test_a_chunk_and_a_soft_reset_keep_shapes_and_types(name, task) -> None:
 @pytest.mark.parametrize(("name", "task"), EVERY)
 def test_every_agent_fits_the_loop_on_the_host(name, task) -> None:
     compiled = loop(name, task)
-    host = HostLoop(compiled.agent, compiled.env.spec, compiled.settings)
-    agent, memory, held, key = jax.eval_shape(host.init, jax.random.key(0))
-    rows = blank_rows(host.spec, (host.round.vector_steps, host.settings.num_envs))
-    obs, first = rows.transition.obs[0], rows.transition.first[0]
-    action, after, *_ = jax.eval_shape(host.act, agent, memory, obs, first, key)
-    assert action.shape == rows.transition.action[0].shape
-    assert after == memory
-    tally = jax.eval_shape(host.no_tally, agent, held)
-    assert jax.eval_shape(host.learn, agent, held, tally, rows) == (agent, held, tally)
-    found = jax.eval_shape(partial(host.summarise, rounds=1), agent, held, tally)
-    assert found == traced(name, task)[2]
+    envs = OnHost(compiled.env, compiled.settings.num_envs)
+    host = HostProgram(compiled.agent, (envs,), lambda _: envs, compiled.settings, (0,))
+    state = jax.eval_shape(host._init, jax.random.key(0))[0]
+    steps = empty_steps(host.spec, (host.loop.round.vector_steps, host.settings.num_envs))
+    obs, first = steps.transition.obs[0], steps.transition.first[0]
+    agent = tuple(jax.tree.leaves(state.agent))
+    action, after, *_ = jax.eval_shape(host.act, agent, state.memory, obs, first, state.key)
+    assert action.shape == steps.transition.action[0].shape
+    assert after == state.memory
+    device = state._replace(memory=())
+    tally = jax.eval_shape(host.no_tally, device)
+    learner = (agent, device._replace(agent=()), tally)
+    assert jax.eval_shape(host.learn, *learner, steps) == learner
+    assert jax.eval_shape(host._summarise, device, tally) == traced(name, task)[2]
+    host.close()

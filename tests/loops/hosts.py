@@ -9,7 +9,7 @@ import numpy as np
 from scripted import Counter, Scripted
 
 from devote.core.types import Agent, EnvSpec, HostEnv, HostStep
-from devote.loops.host_program import HostProgram
+from devote.loops.host import HostProgram
 from devote.loops.settings import LoopSettings
 from on_host import OnHost
 

@@ -17,7 +17,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from devote.core.errors import UserError
-from devote.loops import checkpoint, manifest
+from devote.loops import checkpoint
 
 
 class Pair(NamedTuple):
@@ -227,8 +227,10 @@ def pipe_state(old: Path, new: Path) -> None:
 
 
 def reseal(new: Path, **changes: Any) -> None:
-    stated = manifest.decode((new / "manifest.json").read_bytes())
-    (new / "manifest.json").write_bytes(manifest.encode(dataclasses.replace(stated, **changes)))
+    stated = checkpoint.decode_manifest((new / "manifest.json").read_bytes())
+    (new / "manifest.json").write_bytes(
+        checkpoint.encode_manifest(dataclasses.replace(stated, **changes))
+    )
 
 
 def lying_header(old: Path, new: Path) -> None:
@@ -240,7 +242,7 @@ def lying_header(old: Path, new: Path) -> None:
 
 
 def sealed_nonsense(old: Path, new: Path) -> None:
-    (new / "manifest.json").write_bytes(manifest._seal({"schema": 1, "step": 2}))
+    (new / "manifest.json").write_bytes(checkpoint._seal({"schema": 1, "step": 2}))
 
 
 def pickle_inside(old: Path, new: Path) -> None:
@@ -249,7 +251,7 @@ def pickle_inside(old: Path, new: Path) -> None:
 
 
 def path_outside(old: Path, new: Path) -> None:
-    reseal(new, files={"../step_000000001/state.safetensors": manifest.FileDigest(0, "")})
+    reseal(new, files={"../step_000000001/state.safetensors": checkpoint.FileDigest(0, "")})
 
 
 DAMAGES = {

@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 from scripted import LIMIT, SUCCESS, Counter, Scripted
 
-from devote.loops.fused import FusedLoop
-from devote.loops.program import FusedProgram
+from devote.loops.fused import FusedLoop, FusedProgram
 from devote.loops.progress import Reporter
+from devote.loops.run_dir import MemoryStore
 from devote.loops.settings import LoopSettings, Round
-from devote.loops.store import Nowhere
 from devote.loops.train import Training, columns_of
 from tiny import changed_leaves
 
@@ -132,7 +131,7 @@ def _plain(leaf):
 
 def test_the_realised_ratio_counts_the_first_steps_too() -> None:
     program = FusedProgram(LOOP, (0,))
-    training = Training(program, Reporter(1, silent=True), Nowhere())
+    training = Training(program, Reporter(1, silent=True), MemoryStore())
     training.begin()
     (row,) = training.advance()
     assert row["train/updates_per_step"] == row["train/n_updates"] / row["step"] == 72 / 240

@@ -10,8 +10,8 @@ import pytest
 from hosts import ENVS, SETTINGS, Faulty, Resting, Telling, blown_up, counters, program
 from scripted import Counter, Scripted
 
-from devote.loops.fused import FusedLoop
-from devote.loops.program import FusedProgram, Program
+from devote.loops.fused import FusedLoop, FusedProgram
+from devote.loops.loop import Program
 from tiny import changed_leaves
 
 

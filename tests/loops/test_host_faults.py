@@ -19,11 +19,11 @@ from devote.core.types import HostStep
 from devote.core.worker import Worker
 from devote.envs.gymnasium_settings import GymnasiumSettings
 from devote.envs.gymnasium_task import from_factory
-from devote.loops.collect import Seeds
+from devote.loops.host import SeedEnvs
 from devote.loops.metrics_log import read
 from devote.loops.progress import Reporter
+from devote.loops.run_dir import MemoryStore
 from devote.loops.sound import require_step
-from devote.loops.store import Nowhere
 from devote.loops.train import METRICS, Plan, Training, train
 
 FAULT = 30  # vector step, counted from 1; in the first chunk, which starts after 4
@@ -73,7 +73,7 @@ def test_after_a_failure_the_environments_start_again_and_the_run_says_so(tmp_pa
 @pytest.mark.parametrize("overlap", [False, True])
 def test_learning_on_after_a_caught_failure_starts_new_episodes(overlap) -> None:
     run = program(partial(Faulty, at=FAULT, what=raises), overlap=overlap)
-    training = Training(run, Reporter(10_000, silent=True), Nowhere())
+    training = Training(run, Reporter(10_000, silent=True), MemoryStore())
     training.begin()
     with pytest.raises(EnvironmentFailedError):
         training.advance()
@@ -119,7 +119,7 @@ def test_a_hang_in_one_of_several_environments_names_it_and_its_own_action() -> 
     settings = GymnasiumSettings(time_limit=50)
     env = from_factory(lambda: Sleepy(next(sleeps)), settings, 2)
     worker = Worker(1.0)
-    seeds = Seeds((env,), ["seed 0"], worker)
+    seeds = SeedEnvs((env,), ["seed 0"], worker)
     keys = jax.random.split(jax.random.key(0), 5)
     worker.run(lambda: seeds.reset((keys[0],)))
     action = np.array([[0.25], [0.5]], np.float32)

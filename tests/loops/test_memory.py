@@ -11,9 +11,8 @@ from scripted import Counter, Scripted
 
 from devote.core.errors import UserError
 from devote.loops import memory
-from devote.loops.fused import FusedLoop
+from devote.loops.fused import FusedLoop, FusedProgram
 from devote.loops.memory import available_bytes, device_bytes, group_bytes, tree_bytes
-from devote.loops.program import FusedProgram
 from devote.loops.settings import LoopSettings
 from devote.loops.train import Plan, train
 

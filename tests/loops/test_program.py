@@ -6,7 +6,8 @@ import jax
 import numpy as np
 import pytest
 
-from devote.loops.program import FusedProgram
+from devote.loops.fused import FusedProgram
+from devote.loops.loop import split_seeds
 from devote.presets import smoke
 
 Pair = tuple[FusedProgram, FusedProgram]
@@ -23,9 +24,9 @@ def test_a_seed_in_a_batch_is_the_seed_alone(programs: Pair) -> None:
     batch, batch_metrics = both.chunk(both.prefill(both.init()))
     single, single_metrics = alone.chunk(alone.prefill(alone.init()))
     np.testing.assert_array_equal(batch.visits[1], single.visits)
-    for name, value in alone.per_seed(single_metrics)[0].items():
+    for name, value in split_seeds(single_metrics, 1)[0].items():
         np.testing.assert_allclose(
-            both.per_seed(batch_metrics)[1][name], value, rtol=1e-3, atol=1e-5, err_msg=name
+            split_seeds(batch_metrics, 2)[1][name], value, rtol=1e-3, atol=1e-5, err_msg=name
         )
 
 

@@ -18,14 +18,14 @@ from hosts import SETTINGS, program
 from scripted import Counter, Scripted
 
 from devote.core.errors import DivergedError, EnvironmentFailedError
-from devote.loops import checkpoint, manifest
+from devote.loops import checkpoint
 from devote.loops import train as train_module
-from devote.loops.fused import FusedLoop
+from devote.loops.fused import FusedLoop, FusedProgram
+from devote.loops.loop import Program, Stage
 from devote.loops.metrics_log import read
-from devote.loops.program import FusedProgram, Program, Stage
 from devote.loops.progress import Reporter
+from devote.loops.run_dir import MemoryStore
 from devote.loops.signals import StopRequest
-from devote.loops.store import Nowhere
 from devote.loops.train import METRICS, Plan, Training, train
 
 STAGES: tuple[Stage, ...] = ("prefill", "chunk", "refresh", "evaluate")
@@ -87,7 +87,7 @@ def test_compilation_is_said_before_the_chunk_and_is_in_no_rate(
     run = fused()
     run_chunk, run.chunk, run.compile = run.chunk, chunk, compile_slowly  # type: ignore[method-assign]
     run.metric_names = lambda shape: ()  # type: ignore[method-assign]
-    training = Training(run, Reporter(10_000), Nowhere())
+    training = Training(run, Reporter(10_000), MemoryStore())
     training.begin()
     [row] = training.advance()
     said = capsys.readouterr().out
@@ -111,7 +111,7 @@ def test_a_signal_is_noticed_while_a_chunk_is_computed() -> None:
     def slowly(x: Any) -> Any:
         return jax.pure_callback(until_noticed, jax.ShapeDtypeStruct((), jnp.float32), x)
 
-    training = Training(run, Reporter(10_000, silent=True), Nowhere())
+    training = Training(run, Reporter(10_000, silent=True), MemoryStore())
     training.begin()
     training.advance()
     quickly = run.chunk
@@ -154,7 +154,7 @@ def test_the_row_in_which_a_run_diverged_is_kept_to_be_looked_at(
 def test_a_run_gone_on_with_under_other_versions_says_so_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    then = manifest.library_versions() | {"jax": "0.1.2", "safetensors": "0.0.1"}
+    then = checkpoint.library_versions() | {"jax": "0.1.2", "safetensors": "0.0.1"}
     with monkeypatch.context() as patch:
         patch.setattr(checkpoint, "library_versions", lambda: then)
         train(Plan(program(), 200, tmp_path, {}), silent=True)

@@ -9,7 +9,6 @@ from jaxtyping import PRNGKeyArray
 from devote.core.trees import where
 from devote.core.types import Agent, Env, EnvSpec, Metrics
 from devote.loops.episodes import Episodes, ended, solved
-from devote.loops.keys import env_keys
 
 
 def evaluate(agent: Agent, env: Env, state: Any, episodes: int, key: PRNGKeyArray) -> Metrics:
@@ -28,6 +27,12 @@ def evaluate(agent: Agent, env: Env, state: Any, episodes: int, key: PRNGKeyArra
     keys = jax.random.split(run_key, env.spec.episode_length)
     (_, _, sums), _ = jax.lax.scan(step, start, keys)
     return evaluation_metrics(sums, env.spec)
+
+
+def env_keys(key: PRNGKeyArray, num_envs: int) -> tuple[PRNGKeyArray, PRNGKeyArray]:
+    """For every environment a key for its step, and one for the episode that may follow it."""
+    step_key, start_key = jax.random.split(key)
+    return jax.random.split(step_key, num_envs), jax.random.split(start_key, num_envs)
 
 
 def evaluation_metrics(sums: Episodes, spec: EnvSpec) -> Metrics:

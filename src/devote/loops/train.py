@@ -10,16 +10,15 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
 from devote.core.errors import DivergedError, EnvironmentFailedError, UserError
 from devote.core.types import Metrics
-from devote.loops.fused import RunState
+from devote.loops.loop import InterruptedChunkError, Program, RunState, Stage, split_seeds
 from devote.loops.memory import require_memory, tree_bytes
-from devote.loops.program import InterruptedChunkError, Program, Stage
 from devote.loops.progress import Reporter
-from devote.loops.run_dir import RunDirectory
+from devote.loops.run_dir import CHECKPOINTS, METRICS, DirectoryStore, Row, RunDirectory, Store
 from devote.loops.signals import StopRequest
-from devote.loops.store import CHECKPOINTS, METRICS, DirectoryStore, Row, Store
 from devote.measure.coverage import coverage
 
 __all__ = ["CHECKPOINTS", "METRICS", "DivergedError", "Plan", "Result", "Training", "train"]
@@ -177,10 +176,10 @@ class Training:
 
     def _rows(self, metrics: Metrics, rate: float) -> list[Row]:
         grid = self.program.spec.grid
-        visits = self.program.per_seed({"visits": self.state.visits})
+        visits = self._by_seed({"visits": self.state.visits})
         rows: list[Row] = []
         for seed, values, counts in zip(
-            self.program.seeds, self.program.per_seed(metrics), visits, strict=True
+            self.program.seeds, self._by_seed(metrics), visits, strict=True
         ):
             row: Row = {"step": self.step, "seed": seed}
             row |= {} if grid is None else coverage(counts["visits"], grid)
@@ -194,6 +193,9 @@ class Training:
             }
             rows.append(row)
         return rows
+
+    def _by_seed(self, values: dict[str, Array]) -> list[dict[str, np.ndarray]]:
+        return split_seeds(values, len(self.program.seeds))
 
     def _require_finite(self, rows: list[Row]) -> None:
         for row in rows:

@@ -61,32 +61,29 @@ class Replay:
             first=leaf((), np.bool_),
         )
 
-    def nbytes(self) -> int:
-        """Memory that `init` will take."""
-        return sum(int(np.prod(x.shape)) * x.dtype.itemsize for x in jax.tree.leaves(self.layout()))
-
     def init(self) -> Transition:
         """Empty storage."""
         return jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), self.layout())
 
-    def add(self, storage: Transition, written: Int[Array, ""], step: Transition) -> Transition:
-        """Write one vector step over the oldest; `written` rows came before it."""
-        row = written % self.num_rows
-
-        def write(ring: Array, new: Array) -> Array:
-            return jax.lax.dynamic_update_index_in_dim(ring, new.astype(ring.dtype), row, 0)
-
-        return jax.tree.map(write, storage, step)
-
-    def add_some(
+    def add(
         self,
         storage: Transition,
-        written: Int[Array, "envs"],
+        written: Int[Array, "*envs"],
         step: Transition,
-        valid: Bool[Array, "envs"],
+        valid: Bool[Array, "envs"] | None = None,
     ) -> Transition:
-        """Write the valid part of a vector step, each over the oldest of its environment."""
-        row = jnp.where(valid, written % self.num_rows, self.num_rows)  # the last is dropped
+        """Write one vector step over the oldest, of which `written` came before it; with `valid`,
+        `written` is a number for each environment, and only the valid ones are written."""
+        row = written % self.num_rows
+        if valid is None:
+            return jax.tree.map(
+                lambda ring, new: jax.lax.dynamic_update_index_in_dim(
+                    ring, new.astype(ring.dtype), row, 0
+                ),
+                storage,
+                step,
+            )
+        row = jnp.where(valid, row, self.num_rows)  # out of range is dropped
         env = jnp.arange(self.num_envs)
 
         def write(ring: Array, new: Array) -> Array:

@@ -11,13 +11,13 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from speed import alternate, batch_for, updater
 
+from devote.build import AGENTS, JAX_ENVS
 from devote.presets import desk
-from devote.registry import AGENTS, ENVS
 
 
 def cost(task: str, repeats: int, seconds: float) -> dict[str, float]:
     """Milliseconds per update of each agent at desk size, best of many."""
-    env = ENVS[task](desk(task, "sac").env)
+    env = JAX_ENVS[task](desk(task, "sac").env)
     programs = {}
     for name, entry in AGENTS.items():
         run = desk(task, name)
@@ -30,7 +30,7 @@ def cost(task: str, repeats: int, seconds: float) -> dict[str, float]:
 def main() -> None:
     """Print one table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--task", default="spiral", choices=list(ENVS))
+    parser.add_argument("--task", default="spiral", choices=list(JAX_ENVS))
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--repeats", type=int, default=20, help="updates in one timed program")
     asked = parser.parse_args()

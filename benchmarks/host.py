@@ -18,10 +18,10 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from devote.build import HOST_ENVS, build_agent
 from devote.core.types import Box, EnvSpec, HostEnv, HostStep, Vector
 from devote.loops.host import HostProgram, empty_steps, on_device
 from devote.presets import desk
-from devote.registry import HOST_ENVS, build_agent
 
 WANTED = 0.8
 CHUNK = 16  # vector steps

@@ -3,8 +3,9 @@
 from pathlib import Path
 from typing import Any
 
+from devote.core.settings import flat
 from devote.presets import PRESETS
-from devote.run import Run, flat
+from devote.run import Run
 
 GROUPS = ("env", "agent", "loop")
 HIDDEN = {"layout"}

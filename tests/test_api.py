@@ -17,9 +17,8 @@ import devote
 from corridor import SHORT, TINY, Corridor, observations, stacked
 from devote import Devote, Sac, check_env
 from devote.core.errors import UserError
+from devote.core.settings import flat, whole_number
 from devote.envs import naming
-from devote.run import flat
-from devote.values import count
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "ten_lines.py"
 
@@ -225,7 +224,7 @@ def test_steps_and_episodes_are_whole_numbers_above_0(wrong: Any) -> None:
 
 
 def test_a_number_may_be_written_as_a_float() -> None:
-    assert (count("steps", 1e5), count("steps", np.int64(7))) == (100_000, 7)
+    assert (whole_number("steps", 1e5), whole_number("steps", np.int64(7))) == (100_000, 7)
 
 
 def test_environments_that_are_none_are_refused() -> None:

@@ -10,12 +10,11 @@ from pathlib import Path
 import pytest
 
 from devote import cli
-from devote.cli import dispatch
+from devote.build import AGENTS, JAX_ENVS, TASKS
+from devote.cli import describe, dispatch, parse_train
 from devote.core.errors import DivergedError, UserError
+from devote.core.settings import flat
 from devote.presets import PRESETS
-from devote.registry import AGENTS, ENVS, TASKS
-from devote.run import check, flat
-from devote.words import describe, parse_train
 
 
 def test_any_setting_is_a_flag_and_the_difference_is_printed() -> None:
@@ -31,13 +30,13 @@ def test_any_setting_is_a_flag_and_the_difference_is_printed() -> None:
 
 @pytest.mark.parametrize("preset", PRESETS)
 @pytest.mark.parametrize("agent", AGENTS)
-@pytest.mark.parametrize("env", ENVS)
+@pytest.mark.parametrize("env", JAX_ENVS)
 def test_every_preset_is_within_range_and_is_what_the_command_line_gives(
     env: str, agent: str, preset: str
 ) -> None:
     run, _ = parse_train([env, "--agent", agent, "--preset", preset])
     assert run == PRESETS[preset](env, agent)
-    check(run)
+    run.check()
     json.dumps(flat(run))
 
 
@@ -57,9 +56,9 @@ def test_unknown_names_get_a_suggestion(words: list[str], message: str) -> None:
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-@pytest.mark.parametrize("env", sorted(set(TASKS) - set(ENVS)))
+@pytest.mark.parametrize("env", sorted(set(TASKS) - set(JAX_ENVS)))
 def test_every_preset_of_a_task_on_the_host_is_within_range(env: str, preset: str) -> None:
-    check(PRESETS[preset](env, "devote"))
+    PRESETS[preset](env, "devote").check()
 
 
 def test_unknown_setting_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from corridor import QUIET
-from devote.cli import HELP, dispatch
+from devote.cli import HELP, default_name, dispatch, parse_train
 from devote.core.errors import UserError
-from devote.words import default_name, parse_train
 
 MINE = f"""{QUIET}
 class Loud(Quiet):
@@ -103,11 +102,11 @@ def test_a_run_without_maps_says_how_to_have_them(
 ) -> None:
     ended = SimpleNamespace(stopped_by=None)
     monkeypatch.setattr("devote.loops.train.train", lambda plan: ended)
-    monkeypatch.setattr("devote.report.draw_run", lambda result, directory, title: [])
+    monkeypatch.setattr("devote.run_report.draw_run", lambda result, directory, title: [])
     monkeypatch.setattr("devote.cli.use_compilation_cache", lambda: None)
     assert dispatch(["train", "MountainCarContinuous-v0", "--preset", "smoke"]) == 0
     assert "no maps: " in capsys.readouterr().out
-    monkeypatch.setattr("devote.report.draw_run", lambda result, directory, title: ["map.png"])
+    monkeypatch.setattr("devote.run_report.draw_run", lambda result, directory, title: ["map.png"])
     assert dispatch(["train", "MountainCarContinuous-v0", "--preset", "smoke"]) == 0
     text = capsys.readouterr().out
     assert "wrote map.png" in text

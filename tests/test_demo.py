@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from devote import demo
+from devote.cli import describe, parse_train
 from devote.core.errors import UserError
 from devote.demo import run_demo
 from devote.loops.metrics_log import read
 from devote.presets import smoke
-from devote.words import describe, parse_train
 
 FIRST, CHUNK = 64, 400  # of the preset smoke
 

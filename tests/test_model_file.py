@@ -14,16 +14,17 @@ import pytest
 from gymnasium import spaces
 
 from corridor import SHORT, Corridor
-from devote import Sac, model_file
+from devote import Sac
+from devote.build import HOST_ENVS, JAX_ENVS
 from devote.core.errors import UserError
 from devote.envs.space_table import from_table, to_table
 from devote.envs.spaces import Observations
 from devote.loops import checkpoint
 from devote.loops.checkpoint import decode_manifest, encode_manifest
-from devote.registry import ENVS, HOST_ENVS
+from devote.saved import write_model
 
 NATIVE = [name for name in HOST_ENVS if name != "gymnasium"]
-OURS = [name for name in ENVS if name not in ("brax", "playground")]
+OURS = [name for name in JAX_ENVS if name not in ("brax", "playground")]
 
 
 def line(low: float) -> spaces.Box:
@@ -141,7 +142,7 @@ def test_a_model_is_the_old_or_the_new_one_wherever_its_saving_stops(
 
 
 def test_a_model_of_fewer_steps_takes_the_place_of_one_of_more(tmp_path: Path) -> None:
-    model_file.write(tmp_path, replace(untrained().task, step=500), untrained().state)
+    write_model(tmp_path, replace(untrained().task, step=500), untrained().state)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         untrained().save(tmp_path)

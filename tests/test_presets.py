@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from devote.agents.sac import SacSettings
+from devote.build import AGENTS, TASKS, build_program
 from devote.epistemic.novelty import residual
-from devote.loops.settings import LoopSettings, Round
+from devote.loops.schedule import LoopSettings, Round
 from devote.presets import PRESETS
-from devote.registry import AGENTS, TASKS
 from tiny import SPECS, fresh, shaken, some_batch
 
 
@@ -30,7 +30,7 @@ def test_every_metric_of_a_shrunken_preset_is_finite(preset: str) -> None:
     small = replace(
         run, agent=replace(run.agent, sac=sac, num_features=8, num_indices=2), loop=loop
     )
-    program = small.program()
+    program = build_program(small)
     state, metrics = program.chunk(program.prefill(program.init()))
     trained = {name: value for name, value in metrics.items() if "rollout" not in name}
     assert all(np.isfinite(value) for value in trained.values()), trained

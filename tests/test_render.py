@@ -12,13 +12,13 @@ from gymnasium.envs.registration import EnvSpec
 from PIL import Image
 
 from corridor import QUIET, Corridor
-from devote.cli import dispatch
+from devote.build import plan
+from devote.cli import dispatch, parse_train
 from devote.core.errors import UserError
 from devote.figures.film import HERE
 from devote.loops.train import train
 from devote.presets import smoke
 from devote.render import Render, one_env, render
-from devote.words import parse_train
 
 DRAWN = f"""{QUIET}
 import importlib
@@ -45,7 +45,7 @@ def sea(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of two seeds in a small DeepSea."""
     directory = tmp_path_factory.mktemp("run") / "sea"
     run = replace(smoke("deep_sea", "devote"), steps=400, seeds=2)
-    train(run.plan(directory), silent=True)
+    train(plan(run, directory), silent=True)
     return directory
 
 
@@ -75,7 +75,7 @@ def test_a_gymnasium_task_draws_itself(tmp_path: Path) -> None:
     base = smoke("gymnasium", "sac")
     env = replace(base.env, id="MountainCarContinuous-v0", time_limit=20)
     directory = tmp_path / "car"
-    train(replace(base, env=env, steps=400).plan(directory), silent=True)
+    train(plan(replace(base, env=env, steps=400), directory), silent=True)
     with Image.open(render(Render(directory, rate=25))) as film:
         assert film.size == (600, 400)
         shown = []
@@ -95,7 +95,7 @@ def test_an_environment_of_ones_own_is_named_and_draws_itself(
     run, _ = parse_train(
         ["drawn_here:Drawn", "--preset", "smoke", "--agent", "sac", "--steps", "200"]
     )
-    train(run.plan(directory), silent=True)
+    train(plan(run, directory), silent=True)
     with pytest.raises(UserError, match="name it: --env drawn_here:Drawn"):
         render(Render(directory))
     with pytest.raises(UserError, match="change --env"):

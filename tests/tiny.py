@@ -14,9 +14,9 @@ from devote.agents.devote import Devote, DevoteSettings
 from devote.agents.model_uncertainty import UncertaintySettings
 from devote.agents.sac import Sac, SacSettings
 from devote.agents.world_model import WorldModelSettings
+from devote.build import AGENTS
 from devote.core.learning import Learner
 from devote.core.types import Box, Choice, EnvSpec, Index, Transition, Vector
-from devote.registry import AGENTS
 
 SAC = SacSettings(
     discount=0.8,

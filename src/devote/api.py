@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import asdict, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -12,14 +12,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from devote import model_file
+from devote.build import EnvSource, build_agent, build_program, env_source, spaces_seen
 from devote.core.cache import use_compilation_cache
 from devote.core.errors import UserError
+from devote.core.settings import defaults, fit, whole_number
 from devote.core.types import Agent, Env, HostEnv
 from devote.envs.gymnasium_list import require_finite
 from devote.envs.spaces import Actions, Observations
-from devote.given import Given, given, spaces_seen
-from devote.identity import defaults
 from devote.loops.loop import QUICK_COMPILE, Program, run_keys
 from devote.loops.progress import Reporter
 from devote.loops.run_dir import (
@@ -34,13 +33,10 @@ from devote.loops.run_dir import (
 )
 from devote.loops.signals import StopRequest
 from devote.loops.train import Training
-from devote.model_file import Described
 from devote.play import evaluate
 from devote.presets import PRESETS
-from devote.registry import build_agent
-from devote.run import Run, check
-from devote.saved import saved_agent
-from devote.values import count, fit
+from devote.run import Run
+from devote.saved import SavedModel, read_model, read_model_state, saved_agent, write_model
 
 Callback = Callable[[Row], bool | None]
 """Told the metrics of every chunk; False ends the learning."""
@@ -66,14 +62,14 @@ class Model:
     ) -> None:
         if preset not in PRESETS:
             raise UserError(f"a preset among {', '.join(PRESETS)}", repr(preset), "choose one")
-        source = given(env)
+        source = env_source(env)
         base = PRESETS[preset](source.recipe, self.agent_name)
         run = replace(source.adapted(base), seed=fit(int, "seed", seed))
-        run = source.settled(run, settings)
-        check(run)
+        run = source.with_settings(run, settings)
+        run.check()
         self._set(run, source, None if directory is None else Path(directory))
 
-    def _set(self, run: Run, source: Given | None, directory: Path | None) -> None:
+    def _set(self, run: Run, source: EnvSource | None, directory: Path | None) -> None:
         if jax.config.jax_compilation_cache_dir is None:  # type: ignore[attr-defined]
             use_compilation_cache()
         self.run, self.source, self.directory = run, source, directory
@@ -84,13 +80,13 @@ class Model:
     @cached_property
     def env(self) -> Env | HostEnv:
         """The environments, built when they are first needed."""
-        return self._source().build(self.run, self.run.loop.num_envs)
+        return self._source().make(self.run, self.run.loop.num_envs)
 
     @cached_property
-    def task(self) -> Described:
+    def task(self) -> SavedModel:
         """What the agent knows of its task, as a saved model tells it."""
         seen, done = spaces_seen(self.env)
-        return Described(self._source().recipe, self.run, self.env.spec, seen, done, step=0)
+        return SavedModel(self._source().recipe, self.run, self.env.spec, seen, done, step=0)
 
     @cached_property
     def agent(self) -> Agent:
@@ -100,9 +96,10 @@ class Model:
     @cached_property
     def program(self) -> Program:
         """The loop around agent and environments."""
-        return self._source().program(self.run, self.env, self.agent)
+        make = partial(self._source().make, self.run)
+        return build_program(self.run, make, self.env, self.agent)
 
-    def _source(self) -> Given:
+    def _source(self) -> EnvSource:
         if self.source is None:
             fix = f"give one: {type(self).__name__}.load(path, env=...)"
             raise UserError("an environment", "a model that was loaded without one", fix)
@@ -117,17 +114,13 @@ class Model:
         self, steps: int, progress_bar: bool = True, callback: Callback | None = None
     ) -> Self:
         """Learn for so many more environment steps, in whole chunks of `log_interval`."""
-        self._asked += count("steps", steps)
+        self._asked += whole_number("steps", steps)
         reporter = Reporter(self._asked, silent=not progress_bar)
         owner = nullcontext() if self.directory is None else RunDirectory(self.directory)
         with owner, StopRequest() as stop:
             training = self._begun(reporter)
-            goes_on = True
-            with reporter.running(training.step):
-                while goes_on and training.step < self._asked and not stop.requested:
-                    [row] = training.advance()
-                    goes_on = callback is None or callback(row) is not False
-            training.end()
+            told = None if callback is None else lambda rows: callback(rows[0])
+            training.run(self._asked, stop, told)
         if training.step < self._asked:
             self._asked = training.step
         if stop.requested:
@@ -211,9 +204,9 @@ class Model:
 
     def evaluate(self, episodes: int = 10) -> dict[str, float]:
         """Complete episodes of the exploitation actor, in fresh environments where possible."""
-        episodes = count("episodes", episodes)
+        episodes = whole_number("episodes", episodes)
         only = self._source().fixed is not None
-        env = self.env if only else self._source().build(self.run, min(episodes, 16))
+        env = self.env if only else self._source().make(self.run, min(episodes, 16))
         found = evaluate(self.agent, env, self.state, self._exploit, episodes, self.run.seed)
         if not only:
             _close(env)
@@ -225,12 +218,12 @@ class Model:
     def save(self, path: str | Path) -> None:
         """Write the agent as safetensors and a table that says what it is."""
         described = replace(self.task, step=self.steps)
-        model_file.write(Path(path), described, self.state)
+        write_model(Path(path), described, self.state)
 
     @classmethod
     def load(cls, path: str | Path, env: Any = None) -> Self:
         """Read an agent back; without `env`, the environment that it names itself is used."""
-        described = model_file.describe(Path(path))
+        described = read_model(Path(path))
         if described.run.agent_name != cls.agent_name:
             fix = f"load it with the class of {described.run.agent_name}"
             raise UserError(f"a model of {cls.agent_name}", described.run.agent_name, fix)
@@ -238,12 +231,12 @@ class Model:
         if env is None:
             model._set(described.run, described.source(), None)
         else:
-            source = given(env)
+            source = env_source(env)
             model._set(source.adapted(described.run), source, None)
             described.require_fit(source.recipe, model.env)
         model.task = described
         shape = jax.eval_shape(model.agent.init, jax.random.key(0))
-        model._before, model._loaded = (described.step, model_file.read(Path(path), shape)), True
+        model._before, model._loaded = (described.step, read_model_state(Path(path), shape)), True
         return model
 
     def close(self) -> None:

@@ -5,13 +5,14 @@ from pathlib import Path
 
 import numpy as np
 
+from devote.build import plan
+from devote.core.settings import identity
 from devote.figures.demo import save_comparison
 from devote.figures.run import coverage_curves
-from devote.identity import identity
 from devote.loops.metrics_log import read
 from devote.loops.train import METRICS, train
 from devote.presets import desk
-from devote.report import FIGURES, draw_run
+from devote.run_report import FIGURES, draw_run
 
 NAMES = {"devote": "DEVOTE", "sac": "SAC (entropy alone)"}
 
@@ -24,9 +25,9 @@ def run_demo(directory: Path, seed: int, steps: int | None) -> tuple[Path | None
         run = run if steps is None else replace(run, steps=steps)
         # a later version with another preset does not meet the runs of this one
         folder = directory / f"{agent}-{identity(run, without=('steps',))}"
-        plan = run.plan(folder)
+        planned = plan(run, folder)
         print(f"{name} in the spiral maze, {run.whole_steps:,} steps, in {folder}")
-        result = train(plan)
+        result = train(planned)
         if result.stopped_by is not None:
             return None, result.stopped_by
         draw_run(result, folder, f"spiral {agent} desk")

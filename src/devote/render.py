@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 import tyro
 
+from devote.build import build_agent, build_env
 from devote.core.errors import UserError
 from devote.core.types import Agent, Env, Grid, HostEnv
 from devote.envs.brax_style import BraxSettings, PlaygroundSettings, StatefulTask
@@ -25,7 +26,6 @@ from devote.envs.mujoco.batch import MujocoEnv
 from devote.envs.mujoco.rendering import backend, frames
 from devote.envs.naming import Factory, Registered, factory_of, learn_name
 from devote.figures.film import grid_frames, require_film, save_film
-from devote.registry import ENVS, HOST_ENVS, build_agent
 from devote.run import Run
 from devote.saved import saved_agent, saved_run, saved_task
 
@@ -105,9 +105,7 @@ def one_env(
         return env
     if typed is not None:
         raise UserError(f"no --env for {run.env_name}", typed, "leave --env away")
-    if run.env_name in ENVS:
-        return ENVS[run.env_name](run.env)
-    return HOST_ENVS[run.env_name](run.env, 1)
+    return build_env(run, 1)
 
 
 def source_of(saved: str, typed: str | None, task: str | None) -> Factory:

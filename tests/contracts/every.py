@@ -1,6 +1,6 @@
 """Every agent and environment of the registry, at the size of the `smoke` preset.
 
-A new agent or environment is picked up by its entry in `devote.registry`.
+A new agent or environment is picked up by its entry in `devote.build`.
 """
 
 from dataclasses import replace
@@ -11,12 +11,12 @@ import jax
 import jax.numpy as jnp
 
 from devote.agents.devote import DevoteSettings
+from devote.build import AGENTS, JAX_ENVS
 from devote.core.types import Env
 from devote.envs.brax_style import brax, playground
 from devote.loops.fused import FusedLoop
 from devote.loops.loop import RunState
 from devote.presets import smoke
-from devote.registry import AGENTS, ENVS
 
 SEEDS = (3, 4)
 ADAPTERS = (brax, playground)
@@ -24,13 +24,13 @@ ADAPTERS = (brax, playground)
 
 def env(name: str) -> Env:
     """A small environment."""
-    return ENVS[name](smoke(name, next(iter(AGENTS))).env)
+    return JAX_ENVS[name](smoke(name, next(iter(AGENTS))).env)
 
 
 def _kinds() -> list[str]:
     """One environment for each kind of observation and action."""
     kinds: dict[Any, str] = {}
-    for name, build in ENVS.items():
+    for name, build in JAX_ENVS.items():
         if build in ADAPTERS:  # slow to build, and vectors with boxes all of them
             continue
         spec = env(name).spec
@@ -74,7 +74,7 @@ EVERY = [(agent, task) for agent in AGENTS for task in _kinds()]
 def loop(agent: str, task: str) -> FusedLoop:
     """A small loop: 8 vector steps of prefill, chunks of 10 rounds."""
     run = smoke(task, agent)
-    built = ENVS[task](run.env)
+    built = JAX_ENVS[task](run.env)
     settings = replace(run.loop, num_envs=8, updates_per_step=1 / 16, log_interval=160)
     return FusedLoop(AGENTS[agent].build(run.agent, built.spec), built, settings)
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from every import env
 
+from devote.build import JAX_ENVS
 from devote.core.types import Choice, Index
-from devote.registry import ENVS
 
-pytestmark = pytest.mark.parametrize("name", ENVS)
+pytestmark = pytest.mark.parametrize("name", JAX_ENVS)
 STEPS = 200
 
 

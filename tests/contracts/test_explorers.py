@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from devote.agents.joint_td import JointTd
-from devote.registry import AGENTS
+from devote.build import AGENTS
 from tiny import SAC, SPECS, UNCERTAINTY, fresh, registered, shaken, some_batch
 
 SLOW = {"sac": replace(SAC, learning_rate=1e-4)}

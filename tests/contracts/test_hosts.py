@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from every import PAIRS, SEEDS, loop
 
+from devote.build import AGENTS, HOST_ENVS
 from devote.core.types import Choice, Index
 from devote.loops.fused import FusedLoop, FusedProgram
 from devote.loops.host import HostProgram
 from devote.loops.sound import require_obs, require_step
 from devote.presets import smoke
-from devote.registry import AGENTS, HOST_ENVS
 from on_host import OnHost
 from tiny import assert_close, changed_leaves
 

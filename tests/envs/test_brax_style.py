@@ -20,7 +20,7 @@ from devote.envs.brax_style import (
     playground,
 )
 from devote.loops.fused import FusedLoop
-from devote.loops.settings import LoopSettings
+from devote.loops.schedule import LoopSettings
 
 
 class State(NamedTuple):

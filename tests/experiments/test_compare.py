@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from devote import cli
+from devote.cli import parse_train
 from devote.core.errors import UserError
 from devote.experiments import commands
 from devote.experiments.adopt import adopt
@@ -32,7 +33,6 @@ from devote.experiments.training import TrainingCell, changes_of, command
 from devote.loops.metrics_log import MetricsLog
 from devote.measure.statistics import FEWEST
 from devote.presets import PRESETS
-from devote.words import parse_train
 
 HIGH_LOW = ((9, "a"), (0, "b"))
 WORDS = ["--envs", "deep_sea,size=6", "spiral", "--preset", "smoke", "--seeds", "3"]

@@ -10,7 +10,7 @@ from scripted import Counter, Scripted
 
 from devote.core.types import Agent, EnvSpec, HostEnv, HostStep
 from devote.loops.host import HostProgram
-from devote.loops.settings import LoopSettings
+from devote.loops.schedule import LoopSettings
 from on_host import OnHost
 
 ENVS = 6

@@ -9,7 +9,7 @@ from scripted import LIMIT, SUCCESS, Counter, Scripted
 from devote.loops.fused import FusedLoop, FusedProgram
 from devote.loops.progress import Reporter
 from devote.loops.run_dir import MemoryStore
-from devote.loops.settings import LoopSettings, Round
+from devote.loops.schedule import LoopSettings, Round
 from devote.loops.train import Training, columns_of
 from tiny import changed_leaves
 

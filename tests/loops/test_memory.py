@@ -13,7 +13,7 @@ from devote.core.errors import UserError
 from devote.loops import memory
 from devote.loops.fused import FusedLoop, FusedProgram
 from devote.loops.memory import available_bytes, device_bytes, group_bytes, tree_bytes
-from devote.loops.settings import LoopSettings
+from devote.loops.schedule import LoopSettings
 from devote.loops.train import Plan, train
 
 GIB = 2**30

@@ -6,6 +6,7 @@ import jax
 import numpy as np
 import pytest
 
+from devote.build import build_program
 from devote.loops.fused import FusedProgram
 from devote.loops.loop import split_seeds
 from devote.presets import smoke
@@ -16,7 +17,7 @@ Pair = tuple[FusedProgram, FusedProgram]
 @pytest.fixture(scope="module")
 def programs() -> Pair:
     run = smoke("deep_sea", "devote")
-    return replace(run, seed=3, seeds=2).program(), replace(run, seed=4).program()
+    return build_program(replace(run, seed=3, seeds=2)), build_program(replace(run, seed=4))
 
 
 def test_a_seed_in_a_batch_is_the_seed_alone(programs: Pair) -> None:

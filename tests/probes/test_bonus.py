@@ -10,7 +10,7 @@ from mdps import NUM_STATES, PROBE_SAC, SPECS, Row, both_sides, train
 
 from devote.agents.rnd_classic import RndClassic
 from devote.agents.thompson import Thompson
-from devote.registry import AGENTS
+from devote.build import AGENTS
 from tiny import DEVOTE, fresh
 
 HOME = (Row(0.0, 1, False), Row(0.0, 2, False), Row(0.0, 3, False), Row(0.0, 0, False))

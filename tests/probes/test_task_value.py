@@ -11,7 +11,7 @@ from mdps import PROBE_SAC, REWARDED_ACTION, SPECS, VALUES, both_sides, observe,
 from devote.agents.joint_td import JointTd
 from devote.agents.sac import Sac
 from devote.agents.thompson import Thompson
-from devote.registry import AGENTS
+from devote.build import AGENTS
 from tiny import DEVOTE, fresh
 
 # either agent has either head and either kind of action, and together every pair of them

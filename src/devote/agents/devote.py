@@ -10,6 +10,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from devote.agents.sac import Policy, Sac, SacSettings, SacState
 from devote.core.learning import Learner, Optimiser
+from devote.core.settings import Count, NonNegative, Positive, Share
 from devote.core.trees import interpolate
 from devote.core.types import EnvSpec, Metrics, Observation, Transition
 from devote.epistemic.bonus import Reading, bonus_of
@@ -30,15 +31,15 @@ class DevoteSettings:
     """DEVOTE; defaults are the paper's table."""
 
     sac: SacSettings = field(default_factory=SacSettings)
-    num_indices: int = 8
+    num_indices: Count = 8
     """Epistemic indices z, uniform."""
     prior: Literal["fourier", "relu"] = "fourier"
     """Kind of prior and corrector; relu is the ablation without RFN."""
-    num_features: int = 1024
+    num_features: Count = 1024
     """Fourier features of prior and corrector; width of both for relu."""
     relu_bias: bool = False
     """Random biases for a relu prior, without which it sees little but a direction."""
-    length_scale: float = 1.0
+    length_scale: Positive = 1.0
     """ell: distance over which a Fourier prior varies, in units of the observation."""
     readout: Readout = "ones"
     """Readout of a Fourier network; the authors' code draws it from a normal."""
@@ -46,11 +47,11 @@ class DevoteSettings:
     """g(s, a, z) as in the paper; the authors' code has g(s, z)."""
     corrector_sees_action: bool = True
     """c(s, a, z); without the action it cancels g(s, z) sooner, and novelty is of states alone."""
-    bootstrap_probability: float = 0.5
+    bootstrap_probability: Share = 0.5
     """Chance that an index learns from a transition of a batch."""
-    corrector_rate: float = 3e-4
+    corrector_rate: Positive = 3e-4
     """Learning rate of the corrector."""
-    corrector_polyak: float = 0.005
+    corrector_polyak: Share = 0.005
     """Rate at which the corrector's target follows; without TUD all targets follow at `polyak`."""
     propagation: Propagation = "magnitude"
     """TUD-OPT passes on |c + g|, TUD the signed residual."""
@@ -58,11 +59,11 @@ class DevoteSettings:
     """Bonus rb + |c + g| as in the paper; the authors' code has rb alone."""
     bonus: Reading = "mean"
     """Mean over z of magnitudes (DEVOTE), or standard deviation over z (UCB)."""
-    optimism: float = 1.0
+    optimism: NonNegative = 1.0
     """beta: weight of the bonus beside b / S in the exploration objective."""
     normalise_value: bool = True
     """Divide b by S in the exploration objective."""
-    reset_strength: float = 0.5
+    reset_strength: Share = 0.5
     """lambda: share of fresh weights that a soft reset mixes in; 0 for no soft resets."""
     reset_target: bool = False
     """Soften the target of rb as well (authors' code)."""

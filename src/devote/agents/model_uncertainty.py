@@ -15,6 +15,7 @@ from devote.agents.world_model import (
 )
 from devote.core.errors import UserError
 from devote.core.learning import Learner, Optimiser
+from devote.core.settings import Count, NonNegative, Positive
 from devote.core.types import Metrics, Observation, Transition
 from devote.epistemic.disagreement import (
     Guess,
@@ -35,19 +36,19 @@ class UncertaintySettings:
     """World model and disagreement ensemble; defaults are the authors' code."""
 
     model: WorldModelSettings = field(default_factory=WorldModelSettings)
-    sequence_length: int = 64
+    sequence_length: Count = 64
     """Consecutive steps of one environment that the world model learns from."""
-    num_guessers: int = 5
+    num_guessers: Count = 5
     """Members of the disagreement ensemble."""
-    guesser_width: int = 192
+    guesser_width: Count = 192
     """Units in each hidden layer of a member."""
-    guesser_depth: int = 2
+    guesser_depth: Count = 2
     """Hidden layers of a member."""
-    guesser_length: float = 0.0
+    guesser_length: NonNegative = 0.0
     """Length scale of the Fourier features that the ensemble sees; 0 for what critics see."""
-    embedding_size: int = 32
+    embedding_size: Count = 32
     """Entries of the pooled embedding that the ensemble predicts; a divisor of model_width."""
-    model_rate: float = 4e-5
+    model_rate: Positive = 4e-5
     """Learning rate of world model and ensemble."""
 
     def __post_init__(self) -> None:

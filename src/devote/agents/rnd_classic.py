@@ -17,6 +17,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from devote.agents.devote import DevoteSettings
 from devote.agents.sac import Policy, Sac, SacSettings, SacState, task_value_loss
 from devote.core.learning import Learner, Optimiser
+from devote.core.settings import Count, Positive
 from devote.core.trees import interpolate
 from devote.core.types import EnvSpec, Index, Metrics, Observation, Transition
 from devote.epistemic.distillation import (
@@ -40,15 +41,15 @@ class RndClassicSettings:
     """Classic RND; numbers of the original paper where it gives them."""
 
     sac: SacSettings = field(default_factory=SacSettings)
-    width: int = 1024
+    width: Count = 1024
     """Units in each layer of target and predictor: two layers, and three."""
-    embedding: int = 512
+    embedding: Count = 512
     """Outputs of target and predictor."""
-    predictor_rate: float = 3e-4
+    predictor_rate: Positive = 3e-4
     """Learning rate of the predictor."""
-    observation_clip: float = 5.0
+    observation_clip: Positive = 5.0
     """Normalised observations are cut to plus or minus this."""
-    intrinsic_weight: float = 1.0
+    intrinsic_weight: Positive = 1.0
     """Weight of the intrinsic value beside b / S."""
     normalise_value: bool = True
     """Divide b by S in the exploration objective."""

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from devote.core.learning import Learner, Optimiser
+from devote.core.settings import Count, Finite, NonNegative, Positive, Share, Whole
 from devote.core.trees import interpolate
 from devote.core.types import EnvSpec, Metrics, Observation, Transition
 from devote.epistemic.plasticity import dormant_fraction
@@ -22,41 +23,41 @@ from devote.nets.rows import learn_by_rows
 class SacSettings:
     """The SAC backbone; defaults are the paper's table."""
 
-    discount: float = 0.998
+    discount: Share = 0.998
     """gamma: what a reward one step later is worth now."""
-    polyak: float = 0.005
+    polyak: Share = 0.005
     """Rate at which target networks follow."""
-    critic_width: int = 1024
+    critic_width: Count = 1024
     """Units in each hidden layer of a critic."""
-    critic_depth: int = 3
+    critic_depth: Count = 3
     """Hidden layers of a critic."""
-    actor_width: int = 192
+    actor_width: Count = 192
     """Units in each hidden layer of an actor."""
-    actor_depth: int = 3
+    actor_depth: Count = 3
     """Hidden layers of an actor."""
     value_head: Literal["two_hot", "scalar"] = "two_hot"
     """How the task value is regressed: two_hot over bins, or one scalar."""
-    learning_rate: float = 3e-4
+    learning_rate: Positive = 3e-4
     """Learning rate of critics and actors."""
-    critic_weight_decay: float = 1e-2
+    critic_weight_decay: NonNegative = 1e-2
     """Decoupled weight decay on the matrices of critics."""
-    temperature_rate: float = 1e-3
+    temperature_rate: Positive = 1e-3
     """Learning rate of the entropy temperature (authors' code; the paper is silent)."""
-    initial_temperature: float = 1.0
+    initial_temperature: Positive = 1.0
     """alpha at the start."""
-    target_entropy_per_dimension: float = -0.5
+    target_entropy_per_dimension: Finite = -0.5
     """Target entropy of continuous actions, times their dimension."""
-    target_entropy_fraction: float = 0.75
+    target_entropy_fraction: Share = 0.75
     """Target entropy of discrete actions, as a share of the maximum (authors' code)."""
     optimiser: Literal["adam", "laprop"] = "adam"
     """Adam, or LaProp with adaptive clipping and warm-up (authors' code)."""
     scale_inputs: bool = False
     """Scale observations to [-1, 1] before networks other than prior and corrector."""
-    input_features: int = 0
+    input_features: Whole = 0
     """Fixed Fourier features joined to these inputs."""
-    input_length: float = 1.0
+    input_length: Positive = 1.0
     """Length scale of these features, in units of the observation."""
-    action_gain: float = 1.0
+    action_gain: NonNegative = 1.0
     """Factor on the action where it enters a critic."""
 
 

@@ -16,6 +16,7 @@ from devote.agents.devote import DevoteSettings
 from devote.agents.model_uncertainty import Beliefs, ModelUncertainty, UncertaintySettings
 from devote.agents.sac import Policy, Sac, SacSettings, SacState, task_value_loss
 from devote.core.learning import Learner, Optimiser
+from devote.core.settings import NonNegative, Positive, Share
 from devote.core.trees import interpolate
 from devote.core.types import EnvSpec, Metrics, Observation, Transition
 from devote.nets.actor import Actor
@@ -29,13 +30,13 @@ class SombrlSettings:
 
     sac: SacSettings = field(default_factory=SacSettings)
     uncertainty: UncertaintySettings = field(default_factory=UncertaintySettings)
-    intrinsic_weight: float = 1.0
+    intrinsic_weight: Positive = 1.0
     """lambda at the start; it is learned."""
-    intrinsic_weight_rate: float = 4e-5
+    intrinsic_weight_rate: NonNegative = 4e-5
     """Learning rate of lambda."""
-    intrinsic_weight_penalty: float = 0.1
+    intrinsic_weight_penalty: NonNegative = 0.1
     """Factor on lambda squared in the loss of lambda."""
-    slow_explorer_polyak: float = 0.02
+    slow_explorer_polyak: Share = 0.02
     """Rate of the slow copy of the exploration actor that lambda is measured by."""
 
 

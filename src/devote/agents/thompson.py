@@ -16,6 +16,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from devote.agents.devote import DevoteSettings
 from devote.agents.sac import Sac, SacSettings, SacState
+from devote.core.settings import Count, NonNegative, Share
 from devote.core.trees import interpolate
 from devote.core.types import EnvSpec, Metrics, Observation, Transition
 from devote.epistemic.novelty import bootstrap_mask
@@ -33,13 +34,13 @@ class ThompsonSettings:
     """Thompson sampling; members share the backbone's settings and nothing else."""
 
     sac: SacSettings = field(default_factory=SacSettings)
-    num_members: int = 8
+    num_members: Count = 8
     """Independent actor-critics."""
-    bootstrap_probability: float = 0.5
+    bootstrap_probability: Share = 0.5
     """Chance that a member's critic learns from a transition of a batch."""
-    prior_width: int = 192
+    prior_width: Count = 192
     """Units in each of the two layers of a prior."""
-    prior_scale: float = 1.0
+    prior_scale: NonNegative = 1.0
     """Factor on the priors, which lie in [-1, 1]."""
     relu_bias: bool = False
     """Random biases for the priors, without which they see little but a direction."""

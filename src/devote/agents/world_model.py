@@ -14,6 +14,7 @@ import optax
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from devote.core.errors import UserError
+from devote.core.settings import Count, NonNegative, Share
 from devote.core.types import Index, Metrics, Observation, Transition
 from devote.nets.critic import TwoHot
 from devote.nets.dense import Entry, RmsNorm, entry
@@ -30,25 +31,25 @@ T = TypeVar("T")
 class WorldModelSettings:
     """The world model; defaults are the authors' code, the paper is silent."""
 
-    model_width: int = 192
+    model_width: Count = 192
     """Width of every hidden layer, and size of the embedding of an observation."""
-    model_depth: int = 3
+    model_depth: Count = 3
     """Hidden layers of encoder and decoder."""
-    memory_size: int = 1536
+    memory_size: Count = 1536
     """Deterministic part of the latent state."""
-    memory_blocks: int = 8
+    memory_blocks: Count = 8
     """Blocks of the recurrent weights; 1 for an ordinary recurrent unit."""
-    code_groups: int = 32
+    code_groups: Count = 32
     """Categorical variables of the stochastic part of the latent state."""
-    code_classes: int = 12
+    code_classes: Count = 12
     """Classes of each of these variables."""
-    uniform_mix: float = 0.01
+    uniform_mix: Share = 0.01
     """Share of the uniform distribution in prior and posterior."""
-    free_nats: float = 1.0
+    free_nats: NonNegative = 1.0
     """Divergence below which neither prior nor posterior is pushed."""
-    dynamics_weight: float = 1.0
+    dynamics_weight: NonNegative = 1.0
     """Weight of the divergence that teaches the prior."""
-    representation_weight: float = 0.1
+    representation_weight: NonNegative = 0.1
     """Weight of the divergence that restrains the posterior."""
 
     def __post_init__(self) -> None:

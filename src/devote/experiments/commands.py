@@ -9,8 +9,8 @@ from typing import Literal
 import tyro
 
 from devote.core.errors import UserError
+from devote.core.settings import require_known
 from devote.experiments.catalogue import ABSENT, FIGURES
-from devote.experiments.changes import require_known
 from devote.experiments.compare import (
     Compare,
     command_of,

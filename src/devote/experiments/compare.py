@@ -8,15 +8,13 @@ from typing import Annotated
 
 import tyro
 
+from devote.build import AGENTS, TASKS, build_program
+from devote.cli import task_of
 from devote.core.errors import UserError
-from devote.experiments.changes import parse_change, require_known
+from devote.core.settings import digest, parse_change, require_known
 from devote.experiments.study import Method, Scale, Study, Task
 from devote.experiments.training import TrainingCell
-from devote.identity import digest
 from devote.presets import PRESETS
-from devote.registry import AGENTS, TASKS
-from devote.run import check
-from devote.words import task_of
 
 UNNAMED = ("envs", "preset", "out", "runs", "cores", "keep", "draw_only")
 """What a folder's name says already, or does not depend on."""
@@ -93,8 +91,8 @@ def study_of(asked: Compare) -> Study:
         got = ", ".join(study.missing())
         raise UserError(f"tasks that preset {asked.preset} knows", got, "choose another preset")
     for cell in study.runs().values():
-        check(cell.run)
-        cell.run.require_learning()
+        cell.run.check()
+        cell.run.check_steps()
     _require_different(study)
     if asked.metric is not None:
         _require_metric(study, asked.metric)
@@ -107,7 +105,7 @@ def require_buildable(study: Study) -> None:
         for method in study.methods:
             cell = TrainingCell(study.run(task, method, study.seeds(task)[0]), study.root)
             if not cell.finished():
-                cell.run.program().close()
+                build_program(cell.run).close()
 
 
 def _require_different(study: Study) -> None:

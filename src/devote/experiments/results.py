@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from devote.core.errors import UserError
-from devote.experiments.changes import require_known
+from devote.core.settings import require_known
 from devote.experiments.record import read_record
 from devote.experiments.study import Study
 from devote.experiments.study_files import (

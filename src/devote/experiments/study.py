@@ -4,12 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from devote.build import AGENTS, TASKS
 from devote.core.errors import UserError
-from devote.experiments.changes import changed, require_known, settable
+from devote.core.settings import flat, require_known
+from devote.experiments.changes import changed, settable
 from devote.experiments.training import TrainingCell
 from devote.presets import PRESETS
-from devote.registry import AGENTS, TASKS
-from devote.run import Run, flat
+from devote.run import Run
 
 
 @dataclass(frozen=True)

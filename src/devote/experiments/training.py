@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from devote.build import build_program, plan
+from devote.core.settings import differences, identity
 from devote.envs.brax_style import BraxSettings, PlaygroundSettings
 from devote.envs.gymnasium_settings import GymnasiumSettings
 from devote.experiments.record import read_record
-from devote.identity import differences, identity
 from devote.loops.metrics_log import last_step, read
 from devote.loops.run_dir import SETTINGS, read_settings
 from devote.presets import PRESETS
@@ -85,17 +86,17 @@ class TrainingCell:
 
     def make(self) -> bool:
         """Train from the newest checkpoint on, then draw the maps."""
+        from devote.cli import task_of
         from devote.core.cache import use_compilation_cache
         from devote.loops.train import train
-        from devote.report import draw_run
-        from devote.words import task_of
+        from devote.run_report import draw_run
 
         if isinstance(self.run.env, GymnasiumSettings):
             task_of(self.run.env.id, [])  # a process of its own has to import module:name anew
         if self.outdated():
             self.folder.rename(free_name(self.folder))
         use_compilation_cache()
-        result = train(self.run.plan(self.folder))
+        result = train(plan(self.run, self.folder))
         if result.stopped_by is None:
             draw_run(result, self.folder, f"{self.name} {self.run.preset}")
         return result.stopped_by is None
@@ -126,7 +127,7 @@ class TrainingCell:
         logged = self.metrics()
         if logged:
             return tuple(logged)
-        with closing(self.run.program()) as program:
+        with closing(build_program(self.run)) as program:
             return columns_of(program, program.shape())
 
     def describe(self) -> Mapping[str, Any]:

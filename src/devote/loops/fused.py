@@ -14,7 +14,7 @@ from devote.core.types import Agent, Env, Metrics, Transition
 from devote.loops.episodes import Finished
 from devote.loops.evaluate import env_keys, evaluate
 from devote.loops.loop import QUICK_COMPILE, SEED_AXES, Loop, RunState, Stage, Step, seed_keys
-from devote.loops.settings import LoopSettings
+from devote.loops.schedule import LoopSettings
 
 
 @dataclass(frozen=True)

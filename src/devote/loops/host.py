@@ -31,7 +31,7 @@ from devote.loops.loop import (
     Step,
     seed_keys,
 )
-from devote.loops.settings import LoopSettings
+from devote.loops.schedule import LoopSettings
 from devote.loops.sound import require_obs, require_step
 
 T = TypeVar("T")

@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from devote.core.types import Agent, EnvSpec, Metrics, Observation, Outcome, Transition
 from devote.loops.episodes import Episodes, Finished, episode_metrics, follow
-from devote.loops.settings import LoopSettings, Round
+from devote.loops.schedule import LoopSettings, Round
 from devote.replay import Replay
 
 # What runs once or rarely compiles three times faster without LLVM's optimisations.

@@ -5,7 +5,7 @@ import json
 import os
 import socket
 import warnings
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -13,6 +13,7 @@ from typing import Any, Protocol, Self, TextIO
 
 from devote.core.durable import atomic_write_text, naming
 from devote.core.errors import UserError
+from devote.core.settings import entries, same
 from devote.loops import checkpoint
 from devote.loops.loop import RunState
 from devote.loops.metrics_log import MetricsLog
@@ -22,7 +23,6 @@ SETTINGS = "settings.json"
 CHECKPOINTS, METRICS = "checkpoints", "metrics.csv"
 MAY_CHANGE = ("steps",)
 """Settings that two starts of one run may differ in."""
-NOTHING = object()
 
 Row = dict[str, Any]
 """Metrics of one seed by name."""
@@ -181,7 +181,7 @@ def require_settings(
 
 def _both(path: Path, settings: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Saved and asked settings, each field by its name."""
-    return dict(_fields(read_settings(path))), dict(_fields(json.loads(json.dumps(settings))))
+    return dict(entries(read_settings(path))), dict(entries(json.loads(json.dumps(settings))))
 
 
 def _take(lock: TextIO, path: Path) -> None:
@@ -213,20 +213,8 @@ def read_settings(path: Path) -> dict[str, Any]:
     return saved
 
 
-def _fields(settings: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for name, value in settings.items():
-        if isinstance(value, dict) and value:
-            yield from _fields(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value
-
-
 def _same(saved: dict[str, Any], asked: dict[str, Any], name: str) -> bool:
-    before, now = saved.get(name, NOTHING), asked.get(name, NOTHING)
-    # True == 1 in Python, but not for a reader of settings; nan is equal to nan there.
-    if isinstance(before, bool) or isinstance(now, bool):
-        return before is now
-    return before == now or _show(saved, name) == _show(asked, name)
+    return name in saved and name in asked and same(saved[name], asked[name])
 
 
 def _show(fields: dict[str, Any], name: str) -> str:

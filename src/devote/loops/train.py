@@ -2,6 +2,7 @@
 
 import math
 import time
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,8 @@ from devote.measure.coverage import coverage
 
 __all__ = ["CHECKPOINTS", "METRICS", "DivergedError", "Plan", "Result", "Training", "train"]
 
+Callback = Callable[[list[Row]], bool | None]
+"""Told the metrics of every chunk, a row for each seed; False ends the learning."""
 WORDS: dict[Stage, str] = {
     "prefill": "first steps",
     "chunk": "training",
@@ -61,10 +64,7 @@ def train(plan: Plan, silent: bool = False) -> Result:
         store = DirectoryStore(plan.directory, plan.settings, plan.defaults)
         training = Training(program, reporter, store)
         training.begin()
-        with reporter.running(training.step):
-            while training.step < plan.steps and not stop.requested:
-                training.advance()
-        training.end()
+        training.run(plan.steps, stop)
         return Result(program, training.state, training.step, stop.signal_name)
 
 
@@ -85,7 +85,7 @@ class Training:
         self.state: RunState
         self.saved_step = -1
         self.compiled: set[Stage] = set()
-        self.elapsed = 0.0  # seconds of earlier sittings
+        self.elapsed = 0.0  # seconds of earlier starts
         self.started = time.perf_counter()
 
     @property
@@ -114,6 +114,15 @@ class Training:
             state = state._replace(agent=jax.tree.map(jnp.copy, learned))
         self._compile("prefill", state)
         self.state = jax.block_until_ready(self.program.prefill(state))
+
+    def run(self, until: int, stop: StopRequest, callback: Callback | None = None) -> None:
+        """Learn up to a step, or until a signal or the callback ends it; all is saved then."""
+        goes_on = True
+        with self.reporter.running(self.step):
+            while goes_on and self.step < until and not stop.requested:
+                rows = self.advance()
+                goes_on = callback is None or callback(rows) is not False
+        self.end()
 
     def advance(self) -> list[Row]:
         """One chunk and what is due after it; when environments fail, all before that is saved."""

@@ -17,7 +17,7 @@ from devote.envs.mujoco import (
     cheetah,
     pick_and_place,
 )
-from devote.loops.settings import LoopSettings
+from devote.loops.schedule import LoopSettings
 from devote.presets.recipe import Own, Recipe
 
 AGENT = DevoteSettings(

@@ -15,7 +15,7 @@ from devote.envs.mujoco import (
     CheetahSettings,
     PickAndPlaceSettings,
 )
-from devote.loops.settings import LoopSettings
+from devote.loops.schedule import LoopSettings
 from devote.presets.recipe import Own, Recipe
 
 MAZE = DevoteSettings(

@@ -12,7 +12,7 @@ from devote.envs.mujoco import (
     CheetahSettings,
     PickAndPlaceSettings,
 )
-from devote.loops.settings import LoopSettings
+from devote.loops.schedule import LoopSettings
 from devote.presets.recipe import Own, Recipe
 
 # A run stops and logs between chunks only: here every 1,000 updates.

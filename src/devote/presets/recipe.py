@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from devote.agents.devote import DevoteSettings
-from devote.loops.settings import LoopSettings
-from devote.registry import AGENTS, EnvSettings
-from devote.run import Run
+from devote.build import AGENTS
+from devote.loops.schedule import LoopSettings
+from devote.run import EnvSettings, Run
 
 Own = Mapping[str | tuple[str, str], Mapping[str, Any]]
 """By agent, or by task and agent, the settings that it does not take from DEVOTE's."""

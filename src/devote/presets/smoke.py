@@ -12,10 +12,10 @@ from devote.envs.mujoco import (
     CheetahSettings,
     PickAndPlaceSettings,
 )
-from devote.loops.settings import LoopSettings
+from devote.loops.schedule import LoopSettings
 from devote.presets.desk import BIASED
 from devote.presets.recipe import Own, Recipe
-from devote.registry import EnvSettings
+from devote.run import EnvSettings
 
 LOOP = LoopSettings(
     num_envs=8,

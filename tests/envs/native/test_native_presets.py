@@ -2,8 +2,8 @@
 
 import pytest
 
+from devote.build import HOST_ENVS
 from devote.presets import PRESETS
-from devote.registry import HOST_ENVS
 
 NATIVE = [name for name in HOST_ENVS if name != "gymnasium"]
 

@@ -3,34 +3,36 @@
 from dataclasses import dataclass
 from fractions import Fraction
 
+from devote.core.settings import Count, NonNegative, Positive, Whole
+
 
 @dataclass(frozen=True)
 class LoopSettings:
     """The schedule of a run; paper values where the paper gives them."""
 
-    num_envs: int = 32
+    num_envs: Count = 32
     """Environments stepped side by side (authors' code)."""
-    updates_per_step: float = 1.0
+    updates_per_step: Positive = 1.0
     """Gradient updates per environment step, summed over the parallel environments."""
-    batch_size: int = 2048
+    batch_size: Count = 2048
     """Transitions in a gradient update."""
-    replay_capacity: int = 1_000_000
+    replay_capacity: Count = 1_000_000
     """Newest transitions kept (authors' code)."""
-    learning_starts: int = 2048
+    learning_starts: Whole = 2048
     """Environment steps before the first update."""
-    reset_interval: int = 250_000
+    reset_interval: Whole = 250_000
     """Environment steps between soft resets; 0 for none."""
-    log_interval: int = 10_000
+    log_interval: Count = 10_000
     """Environment steps between rows of metrics; other intervals are kept to multiples of it."""
-    eval_interval: int = 100_000
+    eval_interval: Whole = 100_000
     """Environment steps between evaluations of the exploitation actor; 0 for none."""
-    eval_episodes: int = 16
+    eval_episodes: Count = 16
     """Complete episodes in an evaluation."""
-    checkpoint_interval: int = 100_000
+    checkpoint_interval: Count = 100_000
     """Environment steps between checkpoints."""
     overlap: bool = True
     """On the host, step while learning, with an agent one round old; off: as the compiled loop."""
-    env_timeout: float = 300.0
+    env_timeout: NonNegative = 300.0
     """Seconds that environments on the host may take for one step; 0 waits for ever."""
 
     def prefill_vector_steps(self, sequence_length: int) -> int:

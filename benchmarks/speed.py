@@ -19,7 +19,7 @@ from devote.agents.devote import Devote, DevoteSettings
 from devote.core.types import Box, EnvSpec, Index, Transition, Vector
 from devote.envs import DeepSea, DeepSeaSettings, PointMaze, spiral
 from devote.loops.fused import FusedLoop
-from devote.nets.cosine import cos
+from devote.nets.functions import cos
 from devote.presets import desk
 from devote.replay import Replay
 

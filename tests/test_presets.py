@@ -9,7 +9,7 @@ import pytest
 
 from devote.agents.sac import SacSettings
 from devote.build import AGENTS, TASKS, build_program
-from devote.epistemic.novelty import residual
+from devote.epistemic.tud import residual
 from devote.loops.schedule import LoopSettings, Round
 from devote.presets import PRESETS
 from tiny import SPECS, fresh, shaken, some_batch

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from devote.core.trees import interpolate
-from devote.epistemic.novelty import novelty, residual
+from devote.epistemic.tud import novelty, residual
 from tiny import (
     SAC,
     SPECS,

@@ -8,7 +8,7 @@ import pytest
 
 from devote.agents.joint_td import joint_td_loss
 from devote.core.trees import interpolate
-from devote.epistemic.novelty import residual
+from devote.epistemic.tud import residual
 from tiny import SAC, SPECS, assert_close, changed_leaves, fresh, registered, shaken, some_batch
 
 MASK = jnp.asarray([[1.0] * 24, [1.0, 0.0] * 12, [0.0] * 12 + [1.0] * 12])

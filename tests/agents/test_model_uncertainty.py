@@ -12,8 +12,7 @@ from devote.agents.model_uncertainty import ModelUncertainty
 from devote.core.errors import UserError
 from devote.epistemic.disagreement import Guess, disagreement, guessing_loss
 from devote.nets.encoder import Encoder
-from devote.nets.latent import draw
-from devote.nets.recurrent import Latent
+from devote.nets.rssm import Latent, draw
 from tiny import SPECS, UNCERTAINTY, assert_close, fresh, shaken, some_batch
 
 LENGTH, SIZE = 4, 12

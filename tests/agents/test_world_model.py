@@ -19,7 +19,7 @@ from devote.agents.world_model import (
 from devote.core.learning import Optimiser
 from devote.core.types import Transition
 from devote.nets.encoder import Encoder
-from devote.nets.recurrent import Latent, Path
+from devote.nets.rssm import Latent, Path
 from tiny import SPECS, changed_leaves, named_leaves, some_batch
 
 SMALL = WorldModelSettings(

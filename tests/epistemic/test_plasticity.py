@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 import pytest
 
-from devote.epistemic.plasticity import dormant_fraction
+from devote.epistemic.tud import dormant_fraction
 
 
 def test_counts_units_of_all_layers_relative_to_their_layer() -> None:

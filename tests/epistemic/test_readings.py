@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from devote.epistemic.novelty import residual
+from devote.epistemic.tud import residual
 from tiny import SPECS, devote, fresh, shaken, some_batch
 
 

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from devote.epistemic.scale import ValueScale, value_scale
+from devote.epistemic.tud import ValueScale, value_scale
 
 
 def test_one_step_goes_one_hundredth_of_the_way_to_the_percentiles() -> None:

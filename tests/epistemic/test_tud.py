@@ -11,8 +11,7 @@ import pytest
 from devote.agents.devote import DevoteState
 from devote.agents.sac import task_value_loss
 from devote.core.types import Transition
-from devote.epistemic.novelty import bootstrap_mask, corrector_loss, residual
-from devote.epistemic.propagation import novelty_value_loss
+from devote.epistemic.tud import bootstrap_mask, corrector_loss, novelty_value_loss, residual
 from tiny import DEVOTE, SAC, SPECS, devote, fresh, shaken, some_batch
 
 AGENTS = {

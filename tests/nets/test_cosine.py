@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from devote.nets.cosine import cos
+from devote.nets.functions import cos
 
 ANGLES = np.concatenate(
     [np.linspace(-40, 40, 20_001), np.pi * np.arange(-12, 13), np.pi * (np.arange(-12, 13) + 0.5)]

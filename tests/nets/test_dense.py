@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from devote.core.types import Index, Vector
-from devote.nets.dense import Lookup, Mlp, RmsNorm, Weight, entry, fan_in_normal
 from devote.nets.encoder import Encoder
+from devote.nets.layers import Lookup, Mlp, RmsNorm, Weight, entry, fan_in_normal
 
 SPACE = Vector((-1.0,) * 4, (1.0,) * 4)
 

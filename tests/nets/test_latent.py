@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from devote.nets.latent import divergence, draw, mixed
+from devote.nets.rssm import divergence, draw, mixed
 
 PROBS = jnp.asarray([[0.5, 0.3, 0.2], [0.1, 0.1, 0.8]])
 

@@ -9,7 +9,7 @@ import pytest
 
 from devote.core.learning import Optimiser
 from devote.core.types import Index
-from devote.nets.dense import Lookup
+from devote.nets.layers import Lookup
 from devote.nets.rows import name_rows, put_rows, take_rows
 from tiny import SPECS, changed_leaves, devote, fresh, named_leaves, sac, shaken, some_batch
 

@@ -10,7 +10,7 @@ import pytest
 from mdps import DISCOUNT, PROBE_SAC, SPECS, Row, both_sides, train
 
 from devote.agents.devote import Devote
-from devote.epistemic.novelty import residual
+from devote.epistemic.tud import residual
 from tiny import DEVOTE, fresh
 
 CHAIN = (  # 0 -> 1 -> 2 -> over, and 3 for ever

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from devote.core.types import Vector
-from devote.nets.dense import Entry, Weight
 from devote.nets.encoder import Encoder
 from devote.nets.fourier import Fourier
+from devote.nets.layers import Entry, Weight
 from devote.regression.priors import MLP, RFN
 from devote.regression.waves import Waves, waves
 

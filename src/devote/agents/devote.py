@@ -13,11 +13,20 @@ from devote.core.learning import Learner, Optimiser
 from devote.core.settings import Count, NonNegative, Positive, Share
 from devote.core.trees import interpolate
 from devote.core.types import EnvSpec, Metrics, Observation, Transition
-from devote.epistemic.bonus import Reading, bonus_of
-from devote.epistemic.novelty import bootstrap_mask, corrector_loss, novelty, residual
-from devote.epistemic.plasticity import dormant_fraction
-from devote.epistemic.propagation import Propagation, novelty_value_loss, passed_on
-from devote.epistemic.scale import ValueScale, value_scale
+from devote.epistemic.tud import (
+    Propagation,
+    Reading,
+    ValueScale,
+    bonus_of,
+    bootstrap_mask,
+    corrector_loss,
+    dormant_fraction,
+    novelty,
+    novelty_value_loss,
+    passed_on,
+    residual,
+    value_scale,
+)
 from devote.nets.critic import Scalar
 from devote.nets.encoder import Encoder
 from devote.nets.ensemble import Ensemble

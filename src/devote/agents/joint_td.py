@@ -15,7 +15,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from devote.agents.devote import Devote, DevoteSettings, DevoteState
 from devote.core.trees import interpolate
 from devote.core.types import EnvSpec, Metrics, Observation, Transition
-from devote.epistemic.novelty import bootstrap_mask, residual
+from devote.epistemic.tud import bootstrap_mask, residual
 from devote.nets.rows import learn_by_rows
 
 

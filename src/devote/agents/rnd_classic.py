@@ -19,19 +19,12 @@ from devote.agents.sac import Policy, Sac, SacSettings, SacState, task_value_los
 from devote.core.learning import Learner, Optimiser
 from devote.core.settings import Count, Positive
 from devote.core.trees import interpolate
-from devote.core.types import EnvSpec, Index, Metrics, Observation, Transition
-from devote.epistemic.distillation import (
-    distillation_error,
-    distillation_loss,
-    standardised,
-    start_seen,
-)
+from devote.core.types import EnvSpec, Index, Metrics, Observation, Transition, Vector
 from devote.epistemic.moments import Moments, moments
-from devote.epistemic.plasticity import dormant_fraction
-from devote.epistemic.scale import ValueScale, value_scale
+from devote.epistemic.tud import ValueScale, dormant_fraction, value_scale
 from devote.nets.critic import Critic, Scalar
-from devote.nets.dense import Mlp
 from devote.nets.encoder import Encoder
+from devote.nets.layers import Mlp
 from devote.nets.random_mlp import random_mlp
 from devote.nets.rows import learn_by_rows
 
@@ -117,7 +110,7 @@ class RndClassic:
             intrinsic_value_target=jax.tree.map(jnp.copy, value),
             explorer=self.sac.start_policy(explorer_key),
             value_scale=value_scale(),
-            seen=start_seen(space),
+            seen=_start_moments(space),
             returns=moments(),
         )
 
@@ -140,7 +133,7 @@ class RndClassic:
     def view(self, state: RndClassicState, obs: Observation) -> Observation:
         """Observations as target and predictor see them."""
         clip = self.settings.observation_clip
-        return standardised(state.seen, self.spec.observation, obs, clip)
+        return _standardised(state.seen, self.spec.observation, obs, clip)
 
     def novelty(self, state: RndClassicState, obs: Observation) -> Float[Array, "batch"]:
         """The predictor's squared error."""
@@ -231,3 +224,28 @@ class RndClassic:
         action = state.explorer.actor.net.mode(obs)
         value = state.intrinsic_value.net(obs, action)
         return {"prediction error": self.novelty(state, obs), "intrinsic value": value}
+
+
+def _start_moments(space: Vector | Index) -> Moments:
+    """Moments of observations before there were any; a one-hot observation needs none."""
+    return moments(() if isinstance(space, Index) else (space.size,))
+
+
+def _standardised(
+    seen: Moments, space: Vector | Index, obs: Observation, clip: float
+) -> Observation:
+    """Observations of zero mean and unit variance, clipped; a one-hot one is left alone."""
+    if isinstance(space, Index):
+        return obs
+    return jnp.clip((obs - seen.mean) / seen.std, -clip, clip)
+
+
+def distillation_error(predictor: Mlp, prior: Mlp, seen: Observation) -> Float[Array, "batch"]:
+    """The mean over outputs of the predictor's squared error: how new observations look."""
+    return jnp.mean((predictor(seen) - prior(seen)) ** 2, axis=-1)
+
+
+def distillation_loss(predictor: Mlp, prior: Mlp, seen: Observation) -> tuple[Array, Metrics]:
+    """Predict the random network where there is data."""
+    loss = distillation_error(predictor, prior, seen).mean()
+    return loss, {"explore/novelty": loss}

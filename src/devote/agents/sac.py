@@ -12,7 +12,7 @@ from devote.core.learning import Learner, Optimiser
 from devote.core.settings import Count, Finite, NonNegative, Positive, Share, Whole
 from devote.core.trees import interpolate
 from devote.core.types import EnvSpec, Metrics, Observation, Transition
-from devote.epistemic.plasticity import dormant_fraction
+from devote.epistemic.tud import dormant_fraction
 from devote.nets.actor import Actor, Value, actor, target_entropy
 from devote.nets.critic import Critic, Head, Scalar, TwoHot
 from devote.nets.encoder import Encoder

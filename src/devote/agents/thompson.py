@@ -19,8 +19,7 @@ from devote.agents.sac import Sac, SacSettings, SacState
 from devote.core.settings import Count, NonNegative, Share
 from devote.core.trees import interpolate
 from devote.core.types import EnvSpec, Metrics, Observation, Transition
-from devote.epistemic.novelty import bootstrap_mask
-from devote.epistemic.plasticity import dormant_fraction
+from devote.epistemic.tud import bootstrap_mask, dormant_fraction
 from devote.nets.actor import Value
 from devote.nets.critic import Critic
 from devote.nets.encoder import Encoder

@@ -17,11 +17,10 @@ from devote.core.errors import UserError
 from devote.core.settings import Count, NonNegative, Share
 from devote.core.types import Index, Metrics, Observation, Transition
 from devote.nets.critic import TwoHot
-from devote.nets.dense import Entry, RmsNorm, entry
 from devote.nets.encoder import Encoder
-from devote.nets.latent import divergence
-from devote.nets.recurrent import Head, Latent, Path, Rssm, Stack
-from devote.nets.symlog import symexp, symlog
+from devote.nets.functions import symexp, symlog
+from devote.nets.layers import Entry, RmsNorm, entry
+from devote.nets.rssm import Head, Latent, Path, Rssm, Stack, divergence
 
 REWARD = TwoHot()
 T = TypeVar("T")

@@ -10,10 +10,10 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from devote.core.types import Metrics, Observation
 from devote.epistemic.moments import Moments, moments
-from devote.nets.dense import Mlp
 from devote.nets.encoder import Encoder
 from devote.nets.ensemble import Ensemble
-from devote.nets.symlog import symexp, symlog
+from devote.nets.functions import symexp, symlog
+from devote.nets.layers import Mlp
 
 MOST_COUNTED = 1e6  # as in the authors' code: old embeddings are forgotten, for the encoder learns
 

@@ -9,8 +9,8 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from devote.core.types import Box, Choice, Observation
-from devote.nets.dense import Mlp
 from devote.nets.encoder import Encoder
+from devote.nets.layers import Mlp
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from devote.core.types import Index, Observation, Vector
-from devote.nets.cosine import cos
-from devote.nets.symlog import symlog
+from devote.nets.functions import cos, symlog
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from devote.core.types import Index, Observation
-from devote.nets.cosine import cos
-from devote.nets.dense import Entry, Lookup, Weight
 from devote.nets.encoder import Encoder
+from devote.nets.functions import cos
+from devote.nets.layers import Entry, Lookup, Weight
 
 Readout = Literal["ones", "normal"]
 

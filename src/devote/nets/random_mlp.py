@@ -6,8 +6,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from devote.core.types import Observation
-from devote.nets.dense import Mlp
 from devote.nets.encoder import Encoder
+from devote.nets.layers import Mlp
 
 
 def random_mlp(

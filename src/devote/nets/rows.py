@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int, PRNGKeyArray
 
 from devote.core.types import Index, Metrics, Transition, Vector
-from devote.nets.dense import Lookup
+from devote.nets.layers import Lookup
 
 T = TypeVar("T")
 

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from devote.nets.cosine import cos
+from devote.nets.functions import cos
 
 Readout = Literal["ones", "normal", "uniform"]
 

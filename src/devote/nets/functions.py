@@ -1,4 +1,4 @@
-"""A cosine that vectorises on CPUs."""
+"""Functions of single numbers: a cosine that vectorises on CPUs, and a logarithm of both signs."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -28,3 +28,13 @@ def cos(angle: Array) -> Array:
     for coefficient in reversed(_POLYNOMIAL[:-1]):
         value = value * square + coefficient
     return value
+
+
+def symlog(x: Array) -> Array:
+    """sign(x) log(1 + |x|)."""
+    return jnp.sign(x) * jnp.log1p(jnp.abs(x))
+
+
+def symexp(x: Array) -> Array:
+    """The inverse of `symlog`."""
+    return jnp.sign(x) * jnp.expm1(jnp.abs(x))

@@ -120,10 +120,10 @@ def check_env_command(words: list[str]) -> int:
     if len(words) != 1 or words[0].startswith("-"):
         fix = "try: devote check-env my_package:MyEnv"
         raise UserError("one environment after `devote check-env`", " ".join(words) or "none", fix)
-    from devote.envs.check import check_env
+    from devote.envs.check import check_apart
 
     import_typed(words[0])
-    report = check_env(words[0])
+    report = check_apart(words[0])
     print(report)
     return 0 if report.ok else 1
 

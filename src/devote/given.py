@@ -11,18 +11,17 @@ from gymnasium.vector import VectorEnv
 
 from devote.core.errors import UserError
 from devote.core.types import Agent, Env, HostEnv
-from devote.envs.gymnasium_list import GymnasiumList
-from devote.envs.gymnasium_settings import GymnasiumSettings
-from devote.envs.gymnasium_task import (
+from devote.envs.gymnasium import (
+    GymnasiumSettings,
     from_env,
     from_factory,
     from_vector,
     gymnasium_task,
     require_env,
 )
-from devote.envs.gymnasium_vector import GymnasiumVector
-from devote.envs.naming import learn_name
-from devote.envs.space_table import spaces_of
+from devote.envs.naming import import_factory
+from devote.envs.spaces import spaces_of
+from devote.envs.vector import GymnasiumList, GymnasiumVector
 from devote.loops.fused import FusedLoop
 from devote.loops.host_program import HostProgram
 from devote.loops.program import FusedProgram, Program
@@ -128,7 +127,7 @@ def _named(name: str) -> Given:
         return Given(name, lambda run, _: ENVS[name](run.env))
     if name in HOST_ENVS:
         return Given(name, lambda run, count: HOST_ENVS[name](run.env, count))
-    learn_name(name)
+    import_factory(name)
     return Given(GENERIC, lambda run, count: gymnasium_task(_settings(run), count), id=name)
 
 

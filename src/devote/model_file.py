@@ -13,10 +13,9 @@ from gymnasium import spaces
 
 from devote.core.errors import UserError
 from devote.core.types import Env, EnvSpec, HostEnv, Vector
-from devote.envs import space_table
-from devote.envs.gymnasium_settings import GymnasiumSettings
+from devote.envs.gymnasium import GymnasiumSettings
 from devote.envs.naming import factory_of
-from devote.envs.spaces import Actions, Observations
+from devote.envs.spaces import Actions, Observations, space_from_table, space_to_table
 from devote.given import Given, given, spaces_seen
 from devote.loops import checkpoint
 from devote.loops.manifest import Json
@@ -119,8 +118,8 @@ def _table(described: Described) -> dict[str, Any]:
             "own_units": isinstance(spec.observation, Vector) and spec.observation.own_units,
             "terms": list(spec.terms),
             "says_success": spec.says_success,
-            "observation": space_table.to_table(described.observation),
-            "action": space_table.to_table(described.action),
+            "observation": space_to_table(described.observation),
+            "action": space_to_table(described.action),
         },
         "step": described.step,
     }
@@ -128,8 +127,8 @@ def _table(described: Described) -> dict[str, Any]:
 
 def _task(table: Any, where: str) -> tuple[spaces.Space, spaces.Space, EnvSpec]:
     _require_names(table, TASK, where)
-    observation = space_table.from_table(table["observation"], where)
-    action = space_table.from_table(table["action"], where)
+    observation = space_from_table(table["observation"], where)
+    action = space_from_table(table["action"], where)
     spec = EnvSpec(
         name=fit(str, "name", table["name"]),
         observation=Observations(observation, fit(bool, "own_units", table["own_units"])).spec,

@@ -15,8 +15,8 @@ from devote.agents.sombrl import Sombrl, SombrlSettings, sombrl
 from devote.agents.thompson import Thompson, ThompsonSettings, thompson
 from devote.core.types import Agent, Env, EnvSpec, HostEnv
 from devote.envs import DeepSea, DeepSeaSettings, PointMaze, PointMazeSettings
-from devote.envs.brax_style import BraxSettings, PlaygroundSettings, brax, playground
-from devote.envs.gymnasium_settings import GymnasiumSettings
+from devote.envs.brax import BraxSettings, PlaygroundSettings, brax, playground
+from devote.envs.gymnasium import GymnasiumSettings, gymnasium_task
 from devote.envs.mujoco import (
     AntMaze,
     AntMazeSettings,
@@ -63,14 +63,8 @@ ENVS: dict[str, Callable[[Any], Env]] = {
 """How a task in JAX is built from its settings, which presets give."""
 
 
-def _gymnasium(settings: GymnasiumSettings, num_envs: int) -> HostEnv:
-    from devote.envs.gymnasium_task import gymnasium_task
-
-    return gymnasium_task(settings, num_envs)
-
-
 HOST_ENVS: dict[str, Callable[[Any, int], HostEnv]] = {
-    "gymnasium": _gymnasium,
+    "gymnasium": gymnasium_task,
     "cheetah": native(Cheetah),
     "cartpole_swingup": native(Cartpole),
     "cartpole_swingup_sparse": native(Cartpole),

@@ -16,7 +16,7 @@ def parse_train(words: list[str]) -> tuple[Any, Path | None]:
     """The run that the words ask for; settings default to the preset's."""
     import tyro
 
-    from devote.envs.gymnasium_settings import GymnasiumSettings
+    from devote.envs.gymnasium import GymnasiumSettings
     from devote.presets import PRESETS
     from devote.registry import AGENTS, TASKS
     from devote.run import Run
@@ -82,7 +82,7 @@ def describe(run: Any, directory: Path) -> str:
 
 def default_name(run: Any) -> str:
     """The folder of a run whose user named none."""
-    from devote.envs.gymnasium_settings import GymnasiumSettings
+    from devote.envs.gymnasium import GymnasiumSettings
 
     task = run.env.id if isinstance(run.env, GymnasiumSettings) else run.env_name
     return f"{re.sub('[^A-Za-z0-9_.-]', '_', task)}-{run.agent_name}-{run.preset}-{run.seed}"
@@ -132,10 +132,10 @@ def task_of(name: str, known: list[str]) -> str:
 
 def import_typed(name: str) -> None:
     """Import the module of `module:name`, which a person has typed, also from where they are."""
-    from devote.envs.naming import learn_name
+    from devote.envs.naming import import_factory
 
     sys.path.insert(0, os.getcwd())
-    learn_name(name)
+    import_factory(name)
 
 
 def _choice(kind: str, name: str, known: list[str]) -> str:

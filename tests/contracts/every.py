@@ -12,7 +12,7 @@ import jax.numpy as jnp
 
 from devote.agents.devote import DevoteSettings
 from devote.core.types import Env
-from devote.envs.brax_style import brax, playground
+from devote.envs.brax import brax, playground
 from devote.loops.fused import FusedLoop, RunState
 from devote.presets import smoke
 from devote.registry import AGENTS, ENVS

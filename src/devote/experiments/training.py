@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from devote.envs.brax_style import BraxSettings, PlaygroundSettings
-from devote.envs.gymnasium_settings import GymnasiumSettings
+from devote.envs.brax import BraxSettings, PlaygroundSettings
+from devote.envs.gymnasium import GymnasiumSettings
 from devote.experiments.record import read_record
 from devote.identity import differences, identity
 from devote.loops.metrics_log import last_step, read

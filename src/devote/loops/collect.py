@@ -10,11 +10,11 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from devote.core.errors import EnvironmentFailedError, UserError
+from devote.core.guard import Guard
 from devote.core.types import EnvSpec, HostEnv, HostStep
 from devote.core.worker import Worker
 from devote.loops.host import Rows, blank_rows
 from devote.loops.host_compiled import Leaves
-from devote.loops.sound import require_obs, require_step
 
 T = TypeVar("T")
 
@@ -33,6 +33,7 @@ class Seeds:
     def __init__(self, envs: tuple[HostEnv, ...], names: list[str], worker: Worker) -> None:
         self.envs, self.names, self.worker = envs, names, worker
         self.spec: EnvSpec = envs[0].spec
+        self.guard = Guard(self.spec)
         self.who = [
             f"one of the {env.num_envs} environments {env.spec.name} of {name}"
             for env, name in zip(envs, names, strict=True)
@@ -44,7 +45,7 @@ class Seeds:
         for i, key in enumerate(keys):
             env = self.envs[i]
             obs = self.ask(i, "reset", None, partial(env.reset, key))
-            require_obs(obs, self.spec, env.num_envs, f"reset of {self.names[i]}")
+            self.guard.obs(obs, env.num_envs, f"reset of {self.names[i]}")
             fresh.append(obs)
         return np.stack(fresh)
 
@@ -52,7 +53,7 @@ class Seeds:
         """A step that may be learned from."""
         when = f"vector step {at:,}"
         step = self.ask(i, when, action, partial(self.envs[i].step, action, key))
-        require_step(step, action, self.spec, f"{when} of {self.names[i]}")
+        self.guard.step(step, action, f"{when} of {self.names[i]}")
         return step
 
     def bins(self, i: int, obs: np.ndarray) -> np.ndarray:

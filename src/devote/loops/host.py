@@ -176,7 +176,7 @@ def blank_rows(spec: EnvSpec, shape: tuple[int, ...]) -> Rows:
 
     def observations() -> Any:
         kind = spec.observation
-        return room(np.int32) if isinstance(kind, Index) else room(np.float32, kind.size)
+        return room(np.int32) if isinstance(kind, Index) else room(kind.dtype, kind.size)
 
     return Rows(
         transition=Transition(

@@ -17,8 +17,7 @@ from corridor import SHORT, Corridor
 from devote import Sac
 from devote.build import HOST_ENVS, JAX_ENVS
 from devote.core.errors import UserError
-from devote.envs.space_table import from_table, to_table
-from devote.envs.spaces import Observations
+from devote.envs.spaces import Observations, space_from_table, space_to_table
 from devote.loops import checkpoint
 from devote.loops.checkpoint import decode_manifest, encode_manifest
 from devote.saved import write_model
@@ -52,12 +51,12 @@ class Sorted(Reach):
 def test_a_space_keeps_the_order_and_the_type_of_its_keys() -> None:
     parts: Any = OrderedDict({7: line(-3), "b": spaces.Dict(z=line(-2), a=line(-1))})
     space = spaces.Dict(parts)
-    again = from_table(to_table(space), "a test")
+    again = space_from_table(space_to_table(space), "a test")
     assert Observations(again).names == Observations(space).names
     assert Observations(again).spec.low == (-3.0, -2.0, -1.0)  # type: ignore[union-attr]
     odd: Any = {(1, 2): line(-1)}
     with pytest.raises(UserError, match="text or integers"):
-        to_table(spaces.Dict(odd))
+        space_to_table(spaces.Dict(odd))
 
 
 def test_a_loaded_model_reads_its_inputs_in_their_order(tmp_path: Path) -> None:

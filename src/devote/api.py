@@ -15,9 +15,9 @@ import numpy as np
 from devote.build import EnvSource, build_agent, build_program, env_source, spaces_seen
 from devote.core.cache import use_compilation_cache
 from devote.core.errors import UserError
+from devote.core.guard import Guard
 from devote.core.settings import defaults, fit, whole_number
 from devote.core.types import Agent, Env, HostEnv
-from devote.envs.gymnasium_list import require_finite
 from devote.envs.spaces import Actions, Observations
 from devote.loops.loop import QUICK_COMPILE, Program, run_keys
 from devote.loops.progress import Reporter
@@ -199,7 +199,7 @@ class Model:
         layout = Observations(self.task.observation)
         count = layout.batch_of(obs)
         flat = layout.flatten_one(obs)[None] if count is None else layout.flatten(obs, count)
-        require_finite(flat, layout)
+        Guard(self.task.spec, bounds=False, more="").obs(flat, len(flat), "predict")
         return flat, count is None
 
     def evaluate(self, episodes: int = 10) -> dict[str, float]:

@@ -23,20 +23,19 @@ from devote.core.errors import UserError
 from devote.core.settings import defaults, with_values
 from devote.core.types import Agent, Env, EnvSpec, HostEnv
 from devote.envs import DeepSea, PointMaze
-from devote.envs.brax_style import brax, playground
-from devote.envs.gymnasium_list import GymnasiumList
-from devote.envs.gymnasium_settings import GymnasiumSettings
-from devote.envs.gymnasium_task import (
+from devote.envs.brax import brax, playground
+from devote.envs.gymnasium import (
+    GymnasiumSettings,
     from_env,
     from_factory,
     from_vector,
     gymnasium_task,
     require_env,
 )
-from devote.envs.gymnasium_vector import GymnasiumVector
 from devote.envs.mujoco import AntMaze, Cartpole, Cheetah, PickAndPlace, native
-from devote.envs.naming import learn_name
-from devote.envs.space_table import spaces_of
+from devote.envs.naming import import_factory
+from devote.envs.spaces import spaces_of
+from devote.envs.vector import GymnasiumList, GymnasiumVector
 from devote.loops.fused import FusedLoop, FusedProgram
 from devote.loops.host import HostProgram
 from devote.loops.loop import Program
@@ -211,7 +210,7 @@ def _named(name: str) -> EnvSource:
         raise UserError("the name of a task", repr(name), fix)
     if name in TASKS:
         return EnvSource(name, build_env)
-    learn_name(name)
+    import_factory(name)
     return EnvSource(GENERIC, build_env, id=name)
 
 

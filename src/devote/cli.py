@@ -121,10 +121,10 @@ def check_env_command(words: list[str]) -> int:
     if len(words) != 1 or words[0].startswith("-"):
         fix = "try: devote check-env my_package:MyEnv"
         raise UserError("one environment after `devote check-env`", " ".join(words) or "none", fix)
-    from devote.envs.check import check_env
+    from devote.envs.check import check_apart
 
     import_typed(words[0])
-    report = check_env(words[0])
+    report = check_apart(words[0])
     print(report)
     return 0 if report.ok else 1
 
@@ -186,7 +186,7 @@ def parse_train(words: list[str]) -> tuple[Any, Path | None]:
     import tyro
 
     from devote.build import AGENTS, TASKS
-    from devote.envs.gymnasium_settings import GymnasiumSettings
+    from devote.envs.gymnasium import GymnasiumSettings
     from devote.presets import PRESETS
     from devote.run import Run
 
@@ -251,7 +251,7 @@ def describe(run: Any, directory: Path) -> str:
 
 def default_name(run: Any) -> str:
     """The folder of a run whose user named none."""
-    from devote.envs.gymnasium_settings import GymnasiumSettings
+    from devote.envs.gymnasium import GymnasiumSettings
 
     task = run.env.id if isinstance(run.env, GymnasiumSettings) else run.env_name
     return f"{re.sub('[^A-Za-z0-9_.-]', '_', task)}-{run.agent_name}-{run.preset}-{run.seed}"
@@ -299,10 +299,10 @@ def task_of(name: str, known: list[str]) -> str:
 
 def import_typed(name: str) -> None:
     """Import the module of `module:name`, which a person has typed, also from where they are."""
-    from devote.envs.naming import learn_name
+    from devote.envs.naming import import_factory
 
     sys.path.insert(0, os.getcwd())
-    learn_name(name)
+    import_factory(name)
 
 
 def _choice(kind: str, name: str, known: list[str]) -> str:

@@ -18,13 +18,12 @@ import tyro
 from devote.build import build_agent, build_env
 from devote.core.errors import UserError
 from devote.core.types import Agent, Env, Grid, HostEnv
-from devote.envs.brax_style import BraxSettings, PlaygroundSettings, StatefulTask
-from devote.envs.gymnasium_list import GymnasiumList
-from devote.envs.gymnasium_settings import GymnasiumSettings
-from devote.envs.gymnasium_task import from_factory
+from devote.envs.brax import BraxSettings, PlaygroundSettings, StatefulTask
+from devote.envs.gymnasium import GymnasiumSettings, from_factory
 from devote.envs.mujoco.batch import MujocoEnv
 from devote.envs.mujoco.rendering import backend, frames
-from devote.envs.naming import Factory, Registered, factory_of, learn_name
+from devote.envs.naming import Factory, Registered, factory_of, import_factory
+from devote.envs.vector import GymnasiumList
 from devote.figures.film import grid_frames, require_film, save_film
 from devote.run import Run
 from devote.saved import saved_agent, saved_run, saved_task
@@ -115,7 +114,7 @@ def source_of(saved: str, typed: str | None, task: str | None) -> Factory:
         raise UserError(expected, "nothing", f"name it: --env {saved or 'my_package:MyEnv'}")
     if saved and typed not in (None, saved):
         raise UserError(f"the run's own environment, {saved}", typed, "change --env")
-    return factory_of(saved) if typed is None else learn_name(typed)
+    return factory_of(saved) if typed is None else import_factory(typed)
 
 
 def drawing(factory: Factory) -> Factory:

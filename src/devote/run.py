@@ -11,8 +11,8 @@ from devote.agents.thompson import ThompsonSettings
 from devote.core.errors import UserError
 from devote.core.settings import Count, Seed, check_ranges, flag, flat
 from devote.envs import DeepSeaSettings, PointMazeSettings
-from devote.envs.brax_style import BraxSettings, PlaygroundSettings
-from devote.envs.gymnasium_settings import GymnasiumSettings
+from devote.envs.brax import BraxSettings, PlaygroundSettings
+from devote.envs.gymnasium import GymnasiumSettings
 from devote.envs.mujoco import (
     AntMazeSettings,
     CartpoleSettings,

@@ -16,10 +16,9 @@ from devote.build import AGENTS, TASKS, EnvSource, env_source, spaces_seen
 from devote.core.errors import UserError
 from devote.core.settings import fit, from_table
 from devote.core.types import Agent, Env, EnvSpec, HostEnv, Vector
-from devote.envs import space_table
-from devote.envs.gymnasium_settings import GymnasiumSettings
+from devote.envs.gymnasium import GymnasiumSettings
 from devote.envs.naming import factory_of
-from devote.envs.spaces import Actions, Observations
+from devote.envs.spaces import Actions, Observations, space_from_table, space_to_table
 from devote.loops import checkpoint
 from devote.loops.checkpoint import Json
 from devote.loops.loop import seed_keys
@@ -161,8 +160,8 @@ def _table(described: SavedModel) -> dict[str, Any]:
             "own_units": isinstance(spec.observation, Vector) and spec.observation.own_units,
             "terms": list(spec.terms),
             "says_success": spec.says_success,
-            "observation": space_table.to_table(described.observation),
-            "action": space_table.to_table(described.action),
+            "observation": space_to_table(described.observation),
+            "action": space_to_table(described.action),
         },
         "step": described.step,
     }
@@ -170,8 +169,8 @@ def _table(described: SavedModel) -> dict[str, Any]:
 
 def _task(table: Any, where: str) -> tuple[spaces.Space, spaces.Space, EnvSpec]:
     _require_names(table, TASK, where)
-    observation = space_table.from_table(table["observation"], where)
-    action = space_table.from_table(table["action"], where)
+    observation = space_from_table(table["observation"], where)
+    action = space_from_table(table["action"], where)
     spec = EnvSpec(
         name=fit(str, "name", table["name"]),
         observation=Observations(observation, fit(bool, "own_units", table["own_units"])).spec,

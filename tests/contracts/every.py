@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from devote.agents.devote import DevoteSettings
 from devote.build import AGENTS, JAX_ENVS
 from devote.core.types import Env
-from devote.envs.brax_style import brax, playground
+from devote.envs.brax import brax, playground
 from devote.loops.fused import FusedLoop
 from devote.loops.loop import RunState
 from devote.presets import smoke

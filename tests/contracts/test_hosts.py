@@ -9,10 +9,10 @@ import pytest
 from every import PAIRS, SEEDS, loop
 
 from devote.build import AGENTS, HOST_ENVS
+from devote.core.guard import Guard
 from devote.core.types import Choice, Index
 from devote.loops.fused import FusedLoop, FusedProgram
 from devote.loops.host import HostProgram
-from devote.loops.sound import require_obs, require_step
 from devote.presets import smoke
 from on_host import OnHost
 from tiny import assert_close, changed_leaves
@@ -58,11 +58,12 @@ def walk(name: str, seed: int):
     env, rng = task(name), np.random.default_rng(seed)
     keys = jax.random.split(jax.random.key(seed), STEPS + 1)
     obs, seen = env.reset(keys[0]), []
-    require_obs(obs, env.spec, ENVS, "reset")
+    guard = Guard(env.spec)
+    guard.obs(obs, ENVS, "reset")
     for key in keys[1:]:
         action = random_action(env.spec.action, rng)
         step = env.step(action, key)
-        require_step(step, action, env.spec, "a step")
+        guard.step(step, action, "a step")
         seen.append((obs.copy(), jax.tree.map(np.copy, step), obs, step))
         obs = step.obs
     for before, copy, now, step in seen:  # nobody writes into what was handed out

@@ -13,9 +13,8 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
 from devote.core.errors import UserError
 from devote.core.types import HostEnv
-from devote.envs.gymnasium_list import GymnasiumList
-from devote.envs.gymnasium_settings import GymnasiumSettings
-from devote.envs.gymnasium_task import from_factory, from_vector
+from devote.envs.gymnasium import GymnasiumSettings, from_factory, from_vector
+from devote.envs.vector import GymnasiumList
 
 SETTINGS = GymnasiumSettings(reports_success=True)
 KEY = jax.random.key(0)

@@ -203,7 +203,7 @@ BROKEN = {
     "no observation space": (NoObservationSpace, "observation space", "set self.observation_space"),
     "text": (WordsAsObservation, "observation space", "Text"),
     "a shape for a space": (SpaceIsAShape, "observation space", "gymnasium.spaces"),
-    "infinite actions": (InfiniteActions, "action space", "RescaleAction"),
+    "infinite actions": (InfiniteActions, "action space", "TransformAction"),
     "actions without an end": (EndlessActions, "action space", "make a difference"),
     "whole-number actions": (WholeNumberActions, "action space", "Discrete"),
     "reset without seed": (OldReset, "reset signature", "seed=None"),

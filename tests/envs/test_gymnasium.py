@@ -21,9 +21,10 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, Vecto
 from gymnasium.wrappers.vector import RecordEpisodeStatistics
 
 from devote.core.errors import EnvironmentFailedError, UserError
+from devote.core.guard import Guard
 from devote.core.types import Box, Choice, Index
-from devote.envs.gymnasium_settings import GymnasiumSettings
-from devote.envs.gymnasium_task import (
+from devote.envs.gymnasium import (
+    GymnasiumSettings,
     from_env,
     from_factory,
     from_vector,
@@ -31,8 +32,8 @@ from devote.envs.gymnasium_task import (
     require_env,
 )
 from devote.envs.mujoco import CartpoleSettings
-from devote.envs.naming import Registered, factory_of, learn_name
-from devote.envs.vector_faults import end_workers, silent
+from devote.envs.naming import Registered, factory_of, import_factory
+from devote.envs.vector import end_workers, silent
 
 KEY, OTHER = jax.random.key(0), jax.random.key(1)
 LIMITED = GymnasiumSettings(time_limit=50)
@@ -54,8 +55,7 @@ def test_a_task_by_its_id() -> None:
 
 
 def test_an_integer_task_counts_coverage_by_itself() -> None:
-    with pytest.warns(UserWarning, match=r"no time limit.*truncated.*1,000"):
-        task = gymnasium_task(GymnasiumSettings("CliffWalking-v1"), 2)
+    task = gymnasium_task(GymnasiumSettings("CliffWalking-v1"), 2)
     assert (task.spec.observation, task.spec.action) == (Index(48), Choice(4))
     assert task.bin_of(task.reset(KEY)).tolist() == [36, 36]
     assert task.spec.grid is not None
@@ -202,13 +202,13 @@ def test_success_is_read_from_info() -> None:
 def test_names() -> None:
     with pytest.raises(UserError, match="MountainCar"):
         factory_of("MountianCar-v0")
-    assert isinstance(learn_name("diary:DiaryVector"), type)
+    assert isinstance(import_factory("diary:DiaryVector"), type)
     with pytest.raises(UserError, match="a module nowhere_at_all"):
-        learn_name("nowhere_at_all:Env")
+        import_factory("nowhere_at_all:Env")
     with pytest.raises(UserError, match="Missing in diary"):
-        learn_name("diary:Missing")
+        import_factory("diary:Missing")
     with pytest.raises(UserError, match="a class or function"):
-        learn_name("diary:ENDS")
+        import_factory("diary:ENDS")
 
 
 def test_nothing_is_imported_because_a_setting_names_it(tmp_path: Path, monkeypatch: Any) -> None:
@@ -295,9 +295,7 @@ class Unmakeable(gymnasium.Env):
 WORDS = {
     "raise": "ZeroDivisionError: wheels came off",
     "leave": "SystemExit: out of here",
-    "nan": r"finite observations at obs\[1\].*nan",
     "shape": r"shape \(2,\)",
-    "reward": "finite reward",
     "rewards": "one number",
     "none": "one number",
     "flag": "terminated to be True or False",
@@ -306,10 +304,15 @@ WORDS = {
 }
 
 
+NUMBERS = {"nan": r"finite observations at obs\[1\]; got nan", "reward": "a finite reward; got inf"}
+
+
 def play(task: Any) -> None:
-    task.reset(KEY)
-    for _ in range(4):
-        task.step(np.eye(2, dtype=np.float32)[[0, 1]][: task.num_envs], KEY)
+    """As the loop does it."""
+    guard, action = Guard(task.spec), np.eye(2, dtype=np.float32)[: task.num_envs]
+    guard.obs(task.reset(KEY), task.num_envs, "reset")
+    for number in range(1, 5):
+        guard.step(task.step(action, KEY), action, f"vector step {number}")
 
 
 @pytest.mark.parametrize("kind", WORDS)
@@ -324,7 +327,23 @@ def test_a_failure_names_environment_step_action_and_words(kind: str) -> None:
     assert "last action 1;" in text
 
 
-@pytest.mark.parametrize("kind", ["raise", "leave", "nan"])
+@pytest.mark.parametrize("vector", [False, True])
+@pytest.mark.parametrize("kind", NUMBERS)
+def test_numbers_that_cannot_be_learned_from_name_environment_step_and_action(
+    kind: str, vector: bool
+) -> None:
+    kinds = iter(["fine", kind])
+    task = (
+        from_vector(SyncVectorEnv([lambda: Broken(next(kinds))] * 2), GymnasiumSettings())
+        if vector
+        else from_factory(lambda: Broken(next(kinds)), LIMITED, 2)
+    )
+    words = rf"{NUMBERS[kind]} from environment 1 in vector step 3 after choice 1; look for"
+    with pytest.raises(UserError, match=words):
+        play(task)
+
+
+@pytest.mark.parametrize("kind", ["raise", "leave"])
 def test_a_failure_in_a_users_vector_environment_is_named_too(kind: str) -> None:
     envs = SyncVectorEnv([partial(Broken, each) for each in ("fine", kind)])
     with pytest.raises(EnvironmentFailedError, match=f"(?s){WORDS[kind]}") as caught:
@@ -361,7 +380,6 @@ PLANE, FLOORS = spaces.Box(-1, 1, (2,)), spaces.Discrete(5)
 ENDED = np.array([False, True])
 NAN = np.array([[0, 0], [0, np.nan]], np.float32)
 FAULTS: dict[str, tuple[Any, Any, dict[str, Any], str]] = {
-    "nan in final_obs": (PLANE, 0 * NAN, {"ends": ENDED, "info": {"final_obs": NAN}}, "nan"),
     "final_obs is missing one": (
         PLANE,
         0 * NAN,
@@ -370,7 +388,10 @@ FAULTS: dict[str, tuple[Any, Any, dict[str, Any], str]] = {
     ),
     "a shape": (PLANE, 0 * NAN, {"obs": [[0.0, 0.0], [0.0]]}, r"shape \(2,\).*shape \(1,\)"),
     "outside": (FLOORS, np.zeros(2, int), {"obs": np.array([0, 5])}, "inside Discrete"),
-    "reward": (PLANE, 0 * NAN, {"reward": np.array([0, np.inf])}, "a finite reward; got inf"),
+}
+NONSENSE: dict[str, tuple[dict[str, Any], str]] = {
+    "nan in final_obs": ({"ends": ENDED, "info": {"final_obs": NAN}}, r"obs\[1\]; got nan"),
+    "reward": ({"reward": np.array([0, np.inf])}, "a finite reward; got inf"),
 }
 
 
@@ -380,6 +401,13 @@ def test_nonsense_from_a_vector_environment_is_named(fault: str) -> None:
     with pytest.raises(EnvironmentFailedError, match=words) as caught:
         play(from_vector(Told(space, np.nan_to_num(start), **said), GymnasiumSettings()))
     assert "environment 1 failed in vector step 2; last action 1;" in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", NONSENSE)
+def test_numbers_of_a_vector_environment_are_looked_at(kind: str) -> None:
+    said, words = NONSENSE[kind]
+    with pytest.raises(UserError, match=f"{words} from environment 1 in vector step 2 after"):
+        play(from_vector(Told(PLANE, np.nan_to_num(NAN), **said), GymnasiumSettings()))
 
 
 @pytest.mark.parametrize(

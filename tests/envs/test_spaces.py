@@ -121,9 +121,11 @@ def test_one_hot_actions_become_the_integers_of_the_space() -> None:
 @pytest.mark.parametrize(
     ("space", "message"),
     [
-        (spaces.Box(-np.inf, np.inf, (2,)), "finite bounds.*RescaleAction"),
+        (spaces.Box(-np.inf, np.inf, (2,)), "finite bounds.*TransformAction"),
         (spaces.Box(0, 3, (2,), np.int32), "floats.*Discrete"),
-        (spaces.MultiDiscrete([2, 2]), "Box or Discrete"),
+        (spaces.Text(3), "a Box, Discrete, MultiDiscrete or MultiBinary"),
+        (spaces.MultiDiscrete([10, 10, 10]), "at most 256 combinations.*got 1,000 in"),
+        (spaces.MultiBinary(9), "at most 256 combinations.*got 512 in"),
         (spaces.Box(-1, 1, (0,)), "with entries"),
     ],
 )

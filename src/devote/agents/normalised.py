@@ -118,9 +118,9 @@ class Normalised:
 
 
 def normalised(build: Callable[[Any, EnvSpec], Agent], settings: Any, spec: EnvSpec) -> Agent:
-    """The agent, wrapped if the entries of the observation have units of their own."""
+    """The agent, wrapped if observations have units of their own or are bytes."""
     space = spec.observation
-    if not (isinstance(space, Vector) and space.own_units):
+    if not (isinstance(space, Vector) and (space.own_units or space.dtype == "uint8")):
         return build(settings, spec)
     inner = replace(spec, observation=Vector((-1.0,) * space.size, (1.0,) * space.size))
     return Normalised(build(settings, inner), spec)

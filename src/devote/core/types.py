@@ -28,13 +28,19 @@ class Transition(NamedTuple):
 
 @dataclass(frozen=True)
 class Vector:
-    """Observations that are float vectors, with the range each entry usually moves in."""
+    """Observations that are vectors, with the range each entry usually moves in."""
 
     low: tuple[float, ...]
     """Minus infinity where nothing is known."""
     high: tuple[float, ...]
     own_units: bool = False
     """Whether every entry has a unit of its own, so that agents see it relative to its range."""
+    dtype: str = "float32"
+    """How observations are kept: float32, or uint8 for pictures, which agents see scaled."""
+    promised: bool = field(default=False, compare=False)
+    """Whether no entry leaves its range, so that one far outside is a mistake."""
+    names: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    """What a user calls each entry, for messages."""
 
     @property
     def size(self) -> int:

@@ -3,16 +3,20 @@
 A goal walled in on purpose is drawn `g`, so that one walled in by mistake is noticed.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from textwrap import dedent
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool
 
 from devote.core.errors import UserError
+from devote.core.types import Grid
 
 WALL, START, GOAL, SEALED_GOAL = "#", "S", "G", "g"
 CHARACTERS = WALL + " ." + START + GOAL + SEALED_GOAL
+BINS = 2  # coverage bins along each side of a cell
 Cell = tuple[int, int]
 
 SPIRAL = """\
@@ -62,6 +66,37 @@ class Layout:
     """Open cells connected to the start, sideways or up and down."""
     start: Cell
     goal: Cell | None
+
+    def center(self, cell: Cell, cell_size: float) -> np.ndarray:
+        """Where a cell lies in the plane; the lower left one is centred at the origin."""
+        return np.array([cell_size * cell[1], cell_size * (len(self.walls) - 1 - cell[0])])
+
+    def extent(self, cell_size: float) -> tuple[float, float, float, float]:
+        """Left, right, bottom and top."""
+        rows, columns = self.walls.shape
+        half = cell_size / 2
+        return -half, cell_size * columns - half, -half, cell_size * rows - half
+
+    def bin_of(self, position: Any, cell_size: float, xp: Any) -> Any:
+        """The quarter of a cell at positions, in NumPy or JAX; on an edge the right or upper."""
+        rows, columns = (BINS * cells for cells in self.walls.shape)
+        place = xp.floor((position + cell_size / 2) / (cell_size / BINS)).astype(int)
+        column, up = xp.clip(place[..., 0], 0, columns - 1), xp.clip(place[..., 1], 0, rows - 1)
+        return (rows - 1 - up) * columns + column
+
+    def grid(self, cell_size: float, observed: Callable[[np.ndarray], np.ndarray]) -> Grid:
+        """Quarters of cells; `observed` gives what is seen at positions `(bins, 2)`."""
+        shape = (BINS * self.walls.shape[0], BINS * self.walls.shape[1])
+        row, column = np.indices(shape).reshape(2, -1)
+        side, (left, right, bottom, top) = cell_size / BINS, self.extent(cell_size)
+        position = np.stack([left + (column + 0.5) * side, top - (row + 0.5) * side], axis=1)
+        return Grid(
+            shape=shape,
+            eligible=~self.walls[row // BINS, column // BINS],
+            reachable=self.reachable[row // BINS, column // BINS],
+            centers=observed(position).astype(np.float32),
+            extent=(left, right, bottom, top),
+        )
 
 
 def parse(text: str) -> Layout:

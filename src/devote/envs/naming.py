@@ -44,7 +44,7 @@ class Registered:
             raise UserError(f"the packages that {self.id} needs", error, "install them") from error
 
 
-def learn_name(name: str) -> Factory:
+def import_factory(name: str) -> Factory:
     """Import what a person typed: `module:Class`, `module:factory` or `module:Gymnasium-id-v0`."""
     if ":" not in name:
         return factory_of(name)

@@ -8,11 +8,10 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from devote.core.errors import UserError
-from devote.core.types import Box, EnvSpec, Grid, Outcome, Vector
-from devote.envs.layout import SPIRAL, U_MAZE, Cell, Layout, parse
+from devote.core.types import Box, EnvSpec, Outcome, Vector
+from devote.envs.layout import SPIRAL, U_MAZE, Layout, parse
 
 Collision = Literal["reject", "slide"]
-BINS = 2  # coverage bins along each side of a cell
 NAMES = {SPIRAL: "point_maze_spiral", U_MAZE: "point_maze_u"}
 
 
@@ -77,18 +76,19 @@ class PointMaze:
     def __init__(self, settings: PointMazeSettings) -> None:
         layout = parse(settings.layout)
         _check(settings, layout)
-        self.settings = settings
+        self.settings, self._layout = settings, layout
         self._walls = layout.walls[::-1]  # rows from the bottom, like y
-        self._start = _center(settings, layout, layout.start)
-        self._goal = None if layout.goal is None else _center(settings, layout, layout.goal)
-        self._left, self._right, self._bottom, self._top = _extent(settings, layout)
+        self._start, self._goal = (
+            None if cell is None else layout.center(cell, settings.cell_size).astype(np.float32)
+            for cell in (layout.start, layout.goal)
+        )
         self._constants = self._constant_observations()
         self.spec = EnvSpec(
             name=NAMES.get(settings.layout, "point_maze"),
             observation=self._space(),
             action=Box(2),
             episode_length=settings.episode_length,
-            grid=self._grid(layout),
+            grid=layout.grid(settings.cell_size, self._observed),
             says_success=settings.rewards,
         )
 
@@ -113,12 +113,7 @@ class PointMaze:
 
     def bin_of(self, world: PointMazeWorld) -> Int[Array, ""]:
         """The quarter of a cell that the ball is in; on an edge the right or the upper one."""
-        x, y = world.position
-        side = self.settings.cell_size / BINS
-        rows, columns = (BINS * cells for cells in self._walls.shape)
-        up = jnp.clip(jnp.floor((y - self._bottom) / side), 0, rows - 1)
-        column = jnp.clip(jnp.floor((x - self._left) / side), 0, columns - 1)
-        return ((rows - 1 - up) * columns + column).astype(jnp.int32)
+        return self._layout.bin_of(world.position, self.settings.cell_size, jnp)
 
     def collides(self, position: Float[Array, "2"]) -> Bool[Array, ""]:
         """Whether the ball would touch a wall there."""
@@ -152,36 +147,15 @@ class PointMaze:
         return np.concatenate([np.zeros(2, np.float32), self._goal])
 
     def _space(self) -> Vector:
-        low, high = (self._left, self._bottom), (self._right, self._top)
+        left, right, bottom, top = self._layout.extent(self.settings.cell_size)
+        low, high = (left, bottom), (right, top)
         if not self.settings.goal_in_observation:
             return Vector(low, high)
         return Vector((*low, -1.0, -1.0, *low), (*high, 1.0, 1.0, *high))
 
-    def _grid(self, layout: Layout) -> Grid:
-        side = self.settings.cell_size / BINS
-        shape = (BINS * layout.walls.shape[0], BINS * layout.walls.shape[1])
-        row, column = np.indices(shape).reshape(2, -1)
-        position = np.stack([self._left + (column + 0.5) * side, self._top - (row + 0.5) * side], 1)
-        constants = np.tile(self._constants, (len(position), 1))
-        return Grid(
-            shape=shape,
-            eligible=~layout.walls[row // BINS, column // BINS],
-            reachable=layout.reachable[row // BINS, column // BINS],
-            centers=np.concatenate([position, constants], axis=1).astype(np.float32),
-            extent=(self._left, self._right, self._bottom, self._top),
-        )
-
-
-def _center(settings: PointMazeSettings, layout: Layout, cell: Cell) -> Float[np.ndarray, "2"]:
-    """The lower left cell is centred at the origin."""
-    up = len(layout.walls) - 1 - cell[0]
-    return np.array([settings.cell_size * cell[1], settings.cell_size * up], np.float32)
-
-
-def _extent(settings: PointMazeSettings, layout: Layout) -> tuple[float, float, float, float]:
-    rows, columns = layout.walls.shape
-    half = settings.cell_size / 2
-    return -half, settings.cell_size * columns - half, -half, settings.cell_size * rows - half
+    def _observed(self, position: np.ndarray) -> np.ndarray:
+        """Observations at positions `(count, 2)`."""
+        return np.concatenate([position, np.tile(self._constants, (len(position), 1))], axis=1)
 
 
 def _check(settings: PointMazeSettings, layout: Layout) -> None:

@@ -1,4 +1,4 @@
-"""Gymnasium's spaces in our terms: what an observation and an action become, and back."""
+"""Gymnasium's spaces in our terms: what observations and actions become, and tables for files."""
 
 import math
 from collections.abc import Iterator
@@ -10,13 +10,21 @@ import numpy as np
 from gymnasium import spaces
 
 from devote.core.errors import UserError
-from devote.core.types import Box, Choice, Index, Vector
+from devote.core.types import Box, Choice, EnvSpec, Index, Vector
 
 WIDEST = 1e6
 """Bounds farther apart than this say nothing about where an entry moves."""
 
+MOST_CHOICES = 256
+"""Combinations of a `MultiDiscrete` or `MultiBinary` action up to which each is a choice."""
+DTYPES = (
+    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("float16", "float32", "float64"),
+)
+
 Leaf: TypeAlias = spaces.Box | spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary
-LEAVES = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
+DISCRETE = (spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
+LEAVES = (spaces.Box, *DISCRETE)
 Path: TypeAlias = tuple[str | int, ...]
 
 
@@ -41,28 +49,56 @@ class Observations:
         low, high = (np.concatenate([pair[side] for pair in bounds]) for side in (0, 1))
         if not low.size:
             raise UserError("an observation with entries", self.space, "observe something")
-        return Vector(tuple(low.tolist()), tuple(high.tolist()), self.own_units)
+        bounds_of = tuple(low.tolist()), tuple(high.tolist())
+        return Vector(*bounds_of, self.own_units, self.dtype, promised=True, names=self.names)
+
+    @cached_property
+    def dtype(self) -> str:
+        """How vectors are kept: as bytes where every part is of bytes, as pictures are."""
+        pictures = all(leaf.dtype == np.uint8 for _, leaf in self.leaves)
+        return "uint8" if pictures else "float32"
 
     @cached_property
     def names(self) -> tuple[str, ...]:
         """What each entry of the vector is called."""
         return tuple(
-            f"{name_of(path)}[{entry}]"
+            f"{path_name(path)}[{entry}]"
             for path, leaf in self.leaves
-            for entry in range(_bounds(leaf)[0].size)
+            for entry in range(_size(leaf))
         )
 
+    @cached_property
+    def integers(self) -> tuple[bool, ...]:
+        """Which entries of the vector only take whole numbers."""
+        whole = [np.repeat(leaf.dtype.kind in "biu", _size(leaf)) for _, leaf in self.leaves]
+        return tuple(np.concatenate(whole).tolist())
+
     def flatten(self, obs: Any, count: int) -> np.ndarray:
-        """A batch of `count` observations in our own memory, float32 vectors or int32 indices."""
+        """A batch of `count` observations in our own memory: vectors, or int32 indices."""
         if isinstance(self.space, spaces.Discrete):
-            return _indices(self.space, _part(obs, (), self.space, count)).astype(np.int32)
-        parts = [_flat(leaf, _part(obs, path, leaf, count)) for path, leaf in self.leaves]
-        return np.concatenate(parts, axis=1, dtype=np.float32, casting="unsafe")
+            digits = _digits(_part(obs, (), self.space, count), (), self.space)
+            return digits.reshape(count).astype(np.int32)
+        parts = [self._flat(*each, _part(obs, *each, count)) for each in self.leaves]
+        return np.concatenate(parts, axis=1, dtype=self.dtype, casting="unsafe")
+
+    def _flat(self, path: Path, leaf: Leaf, array: np.ndarray) -> np.ndarray:
+        """Entries of a leaf side by side; integers that only name something become one-hot."""
+        flat = array.reshape(len(array), math.prod(array.shape[1:]))
+        if isinstance(leaf, spaces.Box):
+            if self.dtype == "uint8" and array.dtype != np.uint8:
+                _require_bytes(flat, path)
+            return flat
+        digits = _digits(array, path, leaf)
+        if isinstance(leaf, spaces.MultiBinary):
+            return digits
+        sizes = _sizes(leaf)
+        hots = [np.eye(n, dtype=np.float32)[d] for n, d in zip(sizes, digits.T, strict=True)]
+        return np.concatenate(hots, axis=1)
 
     def batch_of(self, obs: Any) -> int | None:
         """How many observations these are; None for a single one without a batch axis."""
         path, leaf = self.leaves[0]
-        array, own = _array(_at(obs, path)), leaf.shape or ()
+        array, own = _array(at(obs, path)), leaf.shape or ()
         shape = array.shape
         if shape == own:
             return None
@@ -70,8 +106,8 @@ class Observations:
             return shape[0]
         fix = "give one observation of that shape, or a batch of them along a first axis"
         numbers = array.dtype.kind in "biuf"
-        got = f"shape {shape}" if numbers else type(_at(obs, path)).__name__
-        raise UserError(f"{name_of(path)} of shape {own}", got, fix)
+        got = f"shape {shape}" if numbers else type(at(obs, path)).__name__
+        raise UserError(f"{path_name(path)} of shape {own}", got, fix)
 
     def flatten_one(self, obs: Any) -> np.ndarray:
         """One observation, without a batch axis."""
@@ -80,23 +116,31 @@ class Observations:
 
 @dataclass(frozen=True)
 class Actions:
-    """A space of actions: [-1, 1] stretched to the bounds of a `Box`, one-hot for a `Discrete`."""
+    """A space of actions: [-1, 1] stretched to the bounds of a `Box`; a one-hot choice otherwise.
+
+    Every combination of a `MultiDiscrete` or `MultiBinary` is one choice, if there are few.
+    """
 
     space: spaces.Space
 
     @cached_property
     def spec(self) -> Box | Choice:
         """What agents are told."""
-        if isinstance(self.space, spaces.Discrete):
-            return Choice(int(self.space.n))
+        if isinstance(self.space, DISCRETE):
+            return Choice(_number_of_choices(self.space))
         if not isinstance(self.space, spaces.Box):
-            fix = "wrap the environment so that it takes one of the two"
-            raise UserError("a Box or Discrete action space", self.space, fix)
+            known = "Box, Discrete, MultiDiscrete or MultiBinary"
+            fix = "wrap the environment so that it takes one of them"
+            raise UserError(f"a {known} action space", self.space, fix)
         if not np.issubdtype(self.space.dtype, np.floating):
             fix = "use a Discrete, or a Box of float32"
             raise UserError("a Box of floats as action space", self.space.dtype, fix)
         if not (np.isfinite(self.space.low).all() and np.isfinite(self.space.high).all()):
-            fix = "give the Box finite bounds, or wrap it in gymnasium.wrappers.RescaleAction"
+            fix = (
+                "give the Box the bounds in which actions make a difference, or wrap it: "
+                "gymnasium.wrappers.TransformAction(env, lambda action: action, "
+                "gymnasium.spaces.Box(-1, 1, env.action_space.shape))"
+            )
             raise UserError("finite bounds of the action space", self.space, fix)
         if (self.space.high.astype(np.float64) - self.space.low > WIDEST).any():
             expected = f"bounds of the action space at most {WIDEST:g} apart"
@@ -108,16 +152,18 @@ class Actions:
 
     def to_env(self, action: np.ndarray) -> np.ndarray:
         """A batch of our actions in the environment's own format."""
-        if isinstance(self.space, spaces.Discrete):
-            return np.argmax(action, axis=-1).astype(self.space.dtype) + self.space.start
+        shape = (len(action), *(self.space.shape or ()))
+        if isinstance(self.space, DISCRETE):
+            digits = np.unravel_index(np.argmax(action, axis=-1), _sizes(self.space))
+            chosen = np.stack(digits, axis=-1).reshape(shape) + _start(self.space)
+            return chosen.astype(self.space.dtype)
         assert isinstance(self.space, spaces.Box)
-        shape = (len(action), *self.space.shape)
         low, high = self.space.low.astype(np.float64), self.space.high.astype(np.float64)
         share = (action.astype(np.float64).reshape(shape) + 1) / 2
         return np.clip(low + share * (high - low), low, high).astype(self.space.dtype)
 
 
-def name_of(path: Path) -> str:
+def path_name(path: Path) -> str:
     """A part of an observation as a user would write it."""
     return "obs" + "".join(f"[{key!r}]" for key in path)
 
@@ -134,14 +180,13 @@ def _leaves(space: spaces.Space, path: Path) -> Iterator[tuple[Path, Leaf]]:
     else:
         known = "Box, Discrete, MultiDiscrete, MultiBinary, or a Dict or Tuple of them"
         fix = "wrap the environment in gymnasium.wrappers.TransformObservation"
-        raise UserError(f"{name_of(path)} to be {known}", space, fix)
+        raise UserError(f"{path_name(path)} to be {known}", space, fix)
 
 
 def _bounds(leaf: Leaf) -> tuple[np.ndarray, np.ndarray]:
     """Low and high of the entries of a leaf; infinite where they tell nothing."""
     if not isinstance(leaf, spaces.Box):
-        size = _one_hot_size(leaf)
-        return np.zeros(size), np.ones(size)
+        return np.zeros(_size(leaf)), np.ones(_size(leaf))
     low, high = (bound.reshape(-1).astype(np.float64) for bound in (leaf.low, leaf.high))
     known = np.isfinite(low) & np.isfinite(high)
     width = np.where(known, high, 0.0) - np.where(known, low, 0.0)
@@ -150,15 +195,37 @@ def _bounds(leaf: Leaf) -> tuple[np.ndarray, np.ndarray]:
     return np.where(known, low - margin, -np.inf), np.where(known, high + margin, np.inf)
 
 
-def _one_hot_size(leaf: Leaf) -> int:
-    if isinstance(leaf, spaces.Discrete):
-        return int(leaf.n)
-    if isinstance(leaf, spaces.MultiDiscrete):
-        return int(leaf.nvec.sum())
-    return int(np.prod(leaf.shape))
+def _sizes(space: spaces.Space) -> tuple[int, ...]:
+    """How many values each integer of a discrete space takes."""
+    if isinstance(space, spaces.Discrete):
+        return (int(space.n),)
+    if isinstance(space, spaces.MultiDiscrete):
+        return tuple(space.nvec.reshape(-1).tolist())
+    return (2,) * math.prod(space.shape or ())
 
 
-def _at(obs: Any, path: Path) -> Any:
+def _start(space: spaces.Space) -> Any:
+    """The lowest values of the integers of a discrete space."""
+    return 0 if isinstance(space, spaces.MultiBinary) else space.start  # type: ignore[attr-defined]
+
+
+def _size(leaf: Leaf) -> int:
+    """Entries of a vector that a leaf takes."""
+    if isinstance(leaf, spaces.Box | spaces.MultiBinary):
+        return math.prod(leaf.shape)
+    return sum(_sizes(leaf))
+
+
+def _number_of_choices(space: spaces.Space) -> int:
+    number = math.prod(_sizes(space))
+    if not isinstance(space, spaces.Discrete) and number > MOST_CHOICES:
+        fix = "wrap the environment so that it takes fewer, or a Box that it rounds itself"
+        expected = f"at most {MOST_CHOICES} combinations of actions, each of which is a choice"
+        raise UserError(expected, f"{number:,} in {space}", fix)
+    return number
+
+
+def at(obs: Any, path: Path) -> Any:
     """The part of an observation at a path."""
     for depth, key in enumerate(path):
         try:
@@ -166,7 +233,7 @@ def _at(obs: Any, path: Path) -> Any:
         except (KeyError, IndexError, TypeError) as error:
             got = f"{type(obs).__name__} without it"
             fix = "return every key of observation_space, or take it out of the space"
-            raise UserError(f"{name_of(path[: depth + 1])} in observations", got, fix) from error
+            raise UserError(f"{path_name(path[: depth + 1])} in observations", got, fix) from error
     return obs
 
 
@@ -179,40 +246,34 @@ def _array(value: Any) -> np.ndarray:
 
 def _part(obs: Any, path: Path, leaf: Leaf, count: int) -> np.ndarray:
     """The batch of one leaf, with the shape and kind that the space promised."""
-    array, shape = _array(_at(obs, path)), leaf.shape or ()
+    array, shape = _array(at(obs, path)), leaf.shape or ()
     if array.dtype.kind not in "biuf" or array.shape != (count, *shape):
         raise UserError(
-            f"{name_of(path)} to be numbers of shape {shape}",
+            f"{path_name(path)} to be numbers of shape {shape}",
             f"{array.dtype} of shape {array.shape[1:] if array.ndim else ()}",
             "return np.asarray(obs, dtype=np.float32) of the shape that observation_space has",
         )
     return array
 
 
-def _flat(leaf: Leaf, array: np.ndarray) -> np.ndarray:
-    """Entries of a leaf side by side; integers that only name something become one-hot."""
-    rows = len(array)
-    if isinstance(leaf, spaces.Discrete):
-        return np.eye(int(leaf.n), dtype=np.float32)[_indices(leaf, array)]
-    if isinstance(leaf, spaces.MultiDiscrete):
-        digits = (array.astype(np.int64) - leaf.start).reshape(rows, -1)
-        sizes = leaf.nvec.reshape(-1)
-        _require_named(digits, sizes, leaf)
-        hots = [np.eye(int(n), dtype=np.float32)[d] for n, d in zip(sizes, digits.T, strict=True)]
-        return np.concatenate(hots, axis=1)
-    return array.reshape(rows, math.prod(array.shape[1:]))
+def _digits(array: np.ndarray, path: Path, space: spaces.Space) -> np.ndarray:
+    """Integers counted from 0, a row each; any outside its space would name something else."""
+    counted = array - np.asarray(_start(space))
+    digits = counted.reshape(len(array), math.prod(array.shape[1:])).astype(np.int64)
+    inside = (digits >= 0) & (digits < _sizes(space)) & (digits == counted.reshape(digits.shape))
+    if not inside.all():
+        wrong = array.reshape(digits.shape)[~inside][0]
+        fix = "widen the space, or return what it holds"
+        raise UserError(f"{path_name(path)} inside {space}", wrong, fix)
+    return digits
 
 
-def _indices(space: spaces.Discrete, array: np.ndarray) -> np.ndarray:
-    index = array.astype(np.int64) - int(space.start)
-    _require_named(index, np.asarray(space.n), space)
-    return index
-
-
-def _require_named(index: np.ndarray, size: np.ndarray, space: spaces.Space) -> None:
-    """Refuse an integer outside its space, which would become somebody else's row."""
-    if not ((index >= 0) & (index < size)).all():
-        raise UserError(f"an observation inside {space}", index.tolist(), "widen the space")
+def _require_bytes(array: np.ndarray, path: Path) -> None:
+    """Refuse numbers that would become other ones in a byte."""
+    wrong = ~((array >= 0) & (array <= 255) & (array == np.floor(array)))
+    if wrong.any():
+        fix = "return obs.astype(np.uint8), or use a Box of float32"
+        raise UserError(f"{path_name(path)} in whole numbers from 0 to 255", array[wrong][0], fix)
 
 
 def _batched(obs: Any) -> Any:
@@ -222,3 +283,87 @@ def _batched(obs: Any) -> Any:
     if isinstance(obs, tuple):
         return tuple(_batched(value) for value in obs)
     return [obs]
+
+
+def spaces_of(spec: EnvSpec) -> tuple[spaces.Space, spaces.Space]:
+    """What a task of ours looks like to Gymnasium: observations, actions."""
+    observed, acted = spec.observation, spec.action
+    observation: spaces.Space
+    if isinstance(observed, Index):
+        observation = spaces.Discrete(observed.size)
+    else:  # as exact as the task's own bounds, by which agents scale what they see
+        dtype: Any = np.uint8 if observed.dtype == "uint8" else np.float64
+        low, high = np.asarray(observed.low, dtype), np.asarray(observed.high, dtype)
+        observation = spaces.Box(low, high, dtype=dtype)
+    if isinstance(acted, Box):
+        return observation, spaces.Box(-1.0, 1.0, (acted.size,))
+    return observation, spaces.Discrete(acted.size)
+
+
+def space_to_table(space: spaces.Space) -> dict[str, Any]:
+    """A space in words and numbers; bounds that are infinite are None."""
+    match space:
+        case spaces.Dict():
+            # pairs, for the order of a table and the type of its keys would be lost
+            parts = [[_key(key), space_to_table(part)] for key, part in space.items()]
+            return {"kind": "Dict", "parts": parts}
+        case spaces.Tuple():
+            return {"kind": "Tuple", "parts": [space_to_table(part) for part in space.spaces]}
+        case spaces.Discrete():
+            return {"kind": "Discrete", "n": int(space.n), "start": int(space.start)}
+        case spaces.MultiDiscrete():
+            start = np.asarray(space.start).tolist()
+            return {"kind": "MultiDiscrete", "nvec": space.nvec.tolist(), "start": start}
+        case spaces.MultiBinary():
+            return {"kind": "MultiBinary", "shape": list(space.shape)}
+        case spaces.Box():
+            low, high = (_finite(bound) for bound in (space.low, space.high))
+            shape, dtype = list(space.shape), str(space.dtype)
+            return {"kind": "Box", "low": low, "high": high, "shape": shape, "dtype": dtype}
+    raise UserError("a space that can be saved", space, "wrap the environment")
+
+
+def space_from_table(table: Any, where: str) -> spaces.Space:
+    """The space of a table; anything that `space_to_table` would not have written is refused."""
+    try:
+        return _read(table)
+    except (KeyError, TypeError, ValueError, AssertionError) as error:
+        fix = "save the model again"
+        raise UserError(f"the description of a space in {where}", repr(error), fix) from error
+
+
+def _read(table: Any) -> spaces.Space:
+    match table["kind"]:
+        case "Dict":
+            pairs: Any = [(_key(key), _read(part)) for key, part in table["parts"]]
+            return spaces.Dict(pairs)
+        case "Tuple":
+            return spaces.Tuple([_read(part) for part in table["parts"]])
+        case "Discrete":
+            return spaces.Discrete(int(table["n"]), start=int(table["start"]))
+        case "MultiDiscrete":
+            return spaces.MultiDiscrete(np.array(table["nvec"]), start=np.array(table["start"]))
+        case "MultiBinary":
+            return spaces.MultiBinary([int(size) for size in table["shape"]])
+        case "Box" if table["dtype"] in DTYPES:
+            dtype, shape = np.dtype(table["dtype"]), tuple(int(size) for size in table["shape"])
+            low = _bound(table["low"], -np.inf, dtype, shape)
+            return spaces.Box(low, _bound(table["high"], np.inf, dtype, shape), dtype=dtype.type)
+    raise ValueError(f"unknown kind or dtype in {table!s:.80}")
+
+
+def _key(key: object) -> str | int:
+    if not isinstance(key, str | int):
+        raise UserError("keys of a Dict that are text or integers", repr(key), "rename it")
+    return key
+
+
+def _finite(bound: np.ndarray) -> list[float | None]:
+    return [value if np.isfinite(value) else None for value in bound.reshape(-1).tolist()]
+
+
+def _bound(
+    values: list[float | None], missing: float, dtype: np.dtype, shape: tuple[int, ...]
+) -> np.ndarray:
+    filled = [missing if value is None else value for value in values]
+    return np.array(filled, dtype).reshape(shape)

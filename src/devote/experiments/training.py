@@ -11,8 +11,8 @@ import numpy as np
 
 from devote.build import build_program, plan
 from devote.core.settings import differences, identity
-from devote.envs.brax_style import BraxSettings, PlaygroundSettings
-from devote.envs.gymnasium_settings import GymnasiumSettings
+from devote.envs.brax import BraxSettings, PlaygroundSettings
+from devote.envs.gymnasium import GymnasiumSettings
 from devote.experiments.record import read_record
 from devote.loops.metrics_log import last_step, read
 from devote.loops.run_dir import SETTINGS, read_settings

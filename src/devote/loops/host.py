@@ -16,6 +16,7 @@ import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
 from devote.core.errors import EnvironmentFailedError, UserError
+from devote.core.guard import Guard
 from devote.core.types import Agent, EnvSpec, HostEnv, HostStep, Index, Metrics, Transition
 from devote.core.worker import Task, Worker
 from devote.loops.episodes import Episodes, Finished
@@ -32,7 +33,6 @@ from devote.loops.loop import (
     seed_keys,
 )
 from devote.loops.schedule import LoopSettings
-from devote.loops.sound import require_obs, require_step
 
 T = TypeVar("T")
 Leaves = tuple[Array, ...]
@@ -379,7 +379,7 @@ class SeedEnvs:
 
     def __init__(self, envs: tuple[HostEnv, ...], names: list[str], worker: Worker) -> None:
         self.envs, self.names, self.worker = envs, names, worker
-        self.spec: EnvSpec = envs[0].spec
+        self.guard = Guard(envs[0].spec)
         self.who = [
             f"one of the {env.num_envs} environments {env.spec.name} of {name}"
             for env, name in zip(envs, names, strict=True)
@@ -391,7 +391,7 @@ class SeedEnvs:
         for i, key in enumerate(keys):
             env = self.envs[i]
             obs = self.ask(i, "reset", None, partial(env.reset, key))
-            require_obs(obs, self.spec, env.num_envs, f"reset of {self.names[i]}")
+            self.guard.obs(obs, env.num_envs, f"reset of {self.names[i]}")
             fresh.append(obs)
         return np.stack(fresh)
 
@@ -399,7 +399,7 @@ class SeedEnvs:
         """A step that may be learned from."""
         when = f"vector step {at:,}"
         step = self.ask(i, when, action, partial(self.envs[i].step, action, key))
-        require_step(step, action, self.spec, f"{when} of {self.names[i]}")
+        self.guard.step(step, action, f"{when} of {self.names[i]}")
         return step
 
     def find_bins(self, steps: Any) -> None:
@@ -530,7 +530,7 @@ def empty_steps(spec: EnvSpec, shape: tuple[int, ...]) -> Step:
 
     def observations() -> Any:
         kind = spec.observation
-        return room(np.int32) if isinstance(kind, Index) else room(np.float32, kind.size)
+        return room(np.int32) if isinstance(kind, Index) else room(kind.dtype, kind.size)
 
     bins: Any = np.full((*shape[:-1], 2, shape[-1]), -1, np.int32)
     return Step(

@@ -5,8 +5,8 @@ from dataclasses import replace
 from devote.agents.devote import DevoteSettings
 from devote.agents.sac import SacSettings
 from devote.envs import DeepSeaSettings, as_authors, spiral, u_maze
-from devote.envs.brax_style import BraxSettings, PlaygroundSettings
-from devote.envs.gymnasium_settings import GymnasiumSettings
+from devote.envs.brax import BraxSettings, PlaygroundSettings
+from devote.envs.gymnasium import GymnasiumSettings
 from devote.envs.mujoco import (
     AntMazeSettings,
     CartpoleSettings,
@@ -14,7 +14,6 @@ from devote.envs.mujoco import (
     PickAndPlaceSettings,
     ant_maze,
     cartpole,
-    cheetah,
     pick_and_place,
 )
 from devote.loops.schedule import LoopSettings
@@ -80,7 +79,7 @@ RECIPES = {
     "brax": Recipe(BraxSettings(), AGENT, replace(LOOP, num_envs=32), 1_000_000),
     "playground": Recipe(PlaygroundSettings(), AGENT, replace(LOOP, num_envs=32), 1_000_000),
     "cheetah": Recipe(
-        cheetah.as_authors(CheetahSettings()),
+        CheetahSettings(),
         replace(AGENT, length_scale=7.5),
         replace(LOOP, num_envs=32),
         3_000_000,

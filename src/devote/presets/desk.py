@@ -7,8 +7,8 @@ from devote.agents.model_uncertainty import UncertaintySettings
 from devote.agents.sac import SacSettings
 from devote.agents.world_model import WorldModelSettings
 from devote.envs import DeepSeaSettings, spiral, u_maze
-from devote.envs.brax_style import BraxSettings, PlaygroundSettings
-from devote.envs.gymnasium_settings import GymnasiumSettings
+from devote.envs.brax import BraxSettings, PlaygroundSettings
+from devote.envs.gymnasium import GymnasiumSettings
 from devote.envs.mujoco import (
     AntMazeSettings,
     CartpoleSettings,

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from devote.agents.devote import DevoteSettings
 from devote.envs import DeepSeaSettings, spiral, u_maze
-from devote.envs.brax_style import BraxSettings, PlaygroundSettings
-from devote.envs.gymnasium_settings import GymnasiumSettings
+from devote.envs.brax import BraxSettings, PlaygroundSettings
+from devote.envs.gymnasium import GymnasiumSettings
 from devote.envs.mujoco import (
     AntMazeSettings,
     CartpoleSettings,

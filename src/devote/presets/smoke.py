@@ -5,7 +5,7 @@ from dataclasses import replace
 from devote.agents.model_uncertainty import UncertaintySettings
 from devote.agents.world_model import WorldModelSettings
 from devote.envs import DeepSeaSettings
-from devote.envs.brax_style import BraxSettings, PlaygroundSettings
+from devote.envs.brax import BraxSettings, PlaygroundSettings
 from devote.envs.mujoco import (
     AntMazeSettings,
     CartpoleSettings,

@@ -44,13 +44,13 @@ class Replay:
     def layout(self) -> Any:
         """Shape and type of everything stored; flags and one-hot actions take a byte."""
 
-        def leaf(shape: tuple[int, ...], dtype: type) -> Any:
-            return jax.ShapeDtypeStruct((self.num_rows, self.num_envs, *shape), dtype)
+        def leaf(shape: tuple[int, ...], dtype: Any) -> Any:
+            return jax.ShapeDtypeStruct((self.num_rows, self.num_envs, *shape), np.dtype(dtype))
 
         if isinstance(self.spec.observation, Index):
             obs = leaf((), np.int32)
         else:
-            obs = leaf((self.spec.observation.size,), np.float32)
+            obs = leaf((self.spec.observation.size,), self.spec.observation.dtype)
         discrete = isinstance(self.spec.action, Choice)
         return Transition(
             obs=obs,

@@ -5,6 +5,7 @@ from itertools import pairwise
 import mujoco
 import numpy as np
 import pytest
+from placing import place
 
 from devote.core.errors import UserError
 from devote.envs.mujoco.ant_maze import AntMaze, AntMazeSettings, as_authors
@@ -110,7 +111,7 @@ def test_the_straight_way_is_blocked() -> None:
     env = MujocoEnv(TASK, 1)
     qvel = np.zeros((1, 14))
     qvel[0, 0] = 8.0
-    env.place(states(np.array([[15.5, 20.0]])), qvel)
+    place(env, states(np.array([[15.5, 20.0]])), qvel)
     furthest = max(env.step(np.zeros((1, 8)), KEY).next_obs[0, 0] for _ in range(20))
     assert 16 < furthest < 17.25
 
@@ -139,7 +140,7 @@ def test_a_path_around_the_wall_earns_the_bonus_once() -> None:
     qvel = np.zeros((len(places), 14))
     away = GOAL - places
     qvel[:, :2] = 2 * away / np.linalg.norm(away, axis=1, keepdims=True)
-    env.place(states(places, 0.6), qvel)
+    place(env, states(places, 0.6), qvel)
     step = env.step(np.zeros((len(places), 8)), KEY)
     assert step.valid.all()
     assert (step.terms["speed"] > 0.5).all()

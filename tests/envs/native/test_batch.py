@@ -5,6 +5,7 @@ from dataclasses import replace
 import jax
 import numpy as np
 import pytest
+from placing import place
 
 from devote.envs.mujoco.ant_maze import AntMaze, AntMazeSettings
 from devote.envs.mujoco.batch import MujocoEnv
@@ -134,7 +135,7 @@ def test_a_world_that_blows_up_is_cut_off_and_starts_again(
     env = MujocoEnv(BUILDERS[name](), ENVS)
     before = env.reset(key(0))
     if decision == "placed":
-        before = env.place(env.physics.qpos.copy(), env.physics.qvel.copy())
+        before = place(env, env.physics.qpos.copy(), env.physics.qvel.copy())
     if decision == "later":
         before = env.step(actions(env, 1)[0], key(1)).obs
     env.physics.qvel[2] = np.inf

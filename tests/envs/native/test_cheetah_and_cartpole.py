@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from placing import place
 
 from devote.envs.mujoco.batch import MujocoEnv
 from devote.envs.mujoco.cartpole import Cartpole, CartpoleSettings
@@ -28,7 +29,7 @@ def flat(step):
 def test_a_whole_episode_is_the_same(domain, name, task) -> None:
     reference, env = theirs(domain, name), MujocoEnv(task, 1)
     step, rng, rewarded = reference.reset(), np.random.default_rng(0), 0
-    env.place(reference.physics.data.qpos[None], reference.physics.data.qvel[None])
+    place(env, reference.physics.data.qpos[None], reference.physics.data.qvel[None])
     np.testing.assert_allclose(task.observe(env.physics)[0], flat(step), atol=1e-12)
     for _ in range(499):
         action, reward = rng.uniform(-1, 1, task.spec.action.size), 0.0
@@ -51,7 +52,7 @@ def test_rewards_agree_at_states_all_over(domain, name, task) -> None:
     qvel = rng.uniform(-2, 2, (64, task.model.nv)) * rng.uniform(0, 2, (64, 1))
     qvel[:, 0] += rng.uniform(-3, 12, 64) * (domain == "cheetah")
     action = rng.uniform(-1, 1, (64, task.spec.action.size))
-    env.place(qpos, qvel)
+    place(env, qpos, qvel)
     ours = env.step(action, KEY)
     for row in range(64):
         with reference.physics.reset_context():
@@ -101,7 +102,7 @@ def test_cartpole_stands_at_any_anchor() -> None:
         np.array([6, 0.5, -0.5]),
     )
     rate = np.linspace(-12, 12, 3)
-    obs = env.place(np.stack([x, angle], 1), np.stack([vx, rate], 1))
+    obs = place(env, np.stack([x, angle], 1), np.stack([vx, rate], 1))
     wanted = np.stack([x, np.cos(angle), np.sin(angle), vx, rate], 1)
     np.testing.assert_allclose(obs, wanted, atol=1e-6)
     assert np.isfinite(env.step(np.zeros((3, 1)), KEY).next_obs).all()

@@ -14,8 +14,7 @@ from gymnasium.wrappers.vector import RecordEpisodeStatistics
 
 from devote.core.errors import UserError
 from devote.core.types import HostEnv
-from devote.envs.gymnasium_settings import GymnasiumSettings
-from devote.envs.gymnasium_task import from_factory, from_vector, gymnasium_task
+from devote.envs.gymnasium import GymnasiumSettings, from_factory, from_vector, gymnasium_task
 from devote.envs.mujoco.ant_maze import AntMazeSettings
 from devote.envs.mujoco.cartpole import CartpoleSettings
 from devote.envs.mujoco.cheetah import CheetahSettings

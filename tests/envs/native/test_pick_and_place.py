@@ -5,8 +5,9 @@ from dataclasses import replace
 import mujoco
 import numpy as np
 import pytest
+from placing import place
 
-from devote.envs.mujoco import panda
+from devote.envs.mujoco import pick_and_place as panda
 from devote.envs.mujoco.batch import MujocoEnv
 from devote.envs.mujoco.pick_and_place import (
     AUTHORS_START,
@@ -126,7 +127,7 @@ def test_the_authors_values_are_named() -> None:
 def test_bins_count_the_held_cube_only() -> None:
     env = MujocoEnv(TASK, 2)
     cubes = CUBE + np.array([[0.0, 0.01, 0.0], [0.2, 0.01, 0.0]])
-    obs = env.place(states(cubes), np.zeros((2, TASK.model.nv)))
+    obs = place(env, states(cubes), np.zeros((2, TASK.model.nv)))
     x, y, z = int(24 * 0.3 / 1.1), int(24 * 0.31 / 0.6), int(24 * 0.02 / 0.4)
     assert env.bin_of(obs).tolist() == [(x * 24 + y) * 24 + z, -1]
 

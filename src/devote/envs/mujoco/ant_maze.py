@@ -6,10 +6,9 @@ from typing import Any
 import numpy as np
 
 from devote.core.errors import UserError
-from devote.core.types import Box, EnvSpec, Grid, Vector
+from devote.core.types import Box, EnvSpec, Vector
 from devote.envs.layout import Cell, Layout, parse
-from devote.envs.mujoco.batch import Judgement
-from devote.envs.mujoco.physics import Physics, asset, engine
+from devote.envs.mujoco.batch import Judgement, Physics, asset, engine
 
 SUBSTEPS = 10  # of 0.005 s per decision
 CELL = 5.0
@@ -18,7 +17,6 @@ HEALTHY = (0.15, 1.2)  # heights of the torso
 GOAL_RADIUS = 1.0
 CONTROL_COST, UNHEALTHY_COST, SUCCESS = 0.1, 0.5, 2500.0
 BENT = np.array([0.0, 1.0, 0.0, -1.0, 0.0, -1.0, 0.0, 1.0])  # hip, ankle, ...: Brax's posture
-BINS = 2  # along each side of a cell
 TERMS = ("speed", "healthy", "control", "contact", "success")
 
 MAZE = """\
@@ -63,9 +61,9 @@ class AntMaze:
         if layout.goal is None:
             raise UserError("a layout with a goal", "none", "draw 'G' into an open cell")
         self.settings = settings
-        self._goal = _center(layout, layout.goal)
-        self._start = _center(layout, layout.start)
-        self._rows, self._columns = (BINS * cells for cells in layout.walls.shape)
+        self._layout = layout
+        self._goal = layout.center(layout.goal, CELL)
+        self._start = layout.center(layout.start, CELL)
         self.model = _model(layout, self._goal, forces=settings.contact_cost > 0)
         self.step_time = SUBSTEPS * self.model.opt.timestep
         self._posture = self.model.qpos0.copy()
@@ -76,7 +74,7 @@ class AntMaze:
             observation=self._space(),
             action=Box(8),
             episode_length=settings.episode_length,
-            grid=self._grid(layout),
+            grid=layout.grid(CELL, self._at_rest),
             terms=TERMS,
             says_success=True,
         )
@@ -126,41 +124,24 @@ class AntMaze:
 
     def bin_of(self, obs: np.ndarray) -> np.ndarray:
         """The quarter of a cell that the torso is in; on an edge the right or the upper one."""
-        place = np.floor((obs[..., :2] + CELL / 2) / (CELL / BINS)).astype(np.int64)
-        column = np.clip(place[..., 0], 0, self._columns - 1)
-        up = np.clip(place[..., 1], 0, self._rows - 1)
-        return (self._rows - 1 - up) * self._columns + column
+        return self._layout.bin_of(obs[..., :2], CELL, np)
 
     def _observed(self, qpos: np.ndarray, qvel: np.ndarray) -> np.ndarray:
         goal = np.broadcast_to(self._goal, (len(qpos), 2))
         return np.concatenate([qpos, qvel, goal], axis=1)
 
     def _space(self) -> Vector:
-        corner = np.array([CELL * self._columns / BINS, CELL * self._rows / BINS]) - CELL / 2
+        left, right, bottom, top = self._layout.extent(CELL)
         reach = np.array([1.0] * 4 + [0.6, 1.3] * 4 + [5.0] * 3 + [10.0] * 11)
-        low = np.concatenate([[-CELL / 2, -CELL / 2, 0.0], -reach, [-CELL / 2, -CELL / 2]])
-        high = np.concatenate([corner, [1.5], reach, corner])
+        low = np.concatenate([[left, bottom, 0.0], -reach, [left, bottom]])
+        high = np.concatenate([[right, top, 1.5], reach, [right, top]])
         return Vector(tuple(low.tolist()), tuple(high.tolist()))
 
-    def _grid(self, layout: Layout) -> Grid:
-        row, column = np.indices((self._rows, self._columns)).reshape(2, -1)
-        side, left = CELL / BINS, -CELL / 2
-        posture = np.tile(self._posture, (len(row), 1))
-        posture[:, 0] = (column + 0.5) * side - CELL / 2
-        posture[:, 1] = (self._rows - row - 0.5) * side - CELL / 2
-        at_rest = np.zeros((len(row), self.model.nv))
-        return Grid(
-            shape=(self._rows, self._columns),
-            eligible=~layout.walls[row // BINS, column // BINS],
-            reachable=layout.reachable[row // BINS, column // BINS],
-            centers=self._observed(posture, at_rest).astype(np.float32),
-            extent=(left, left + self._columns * side, left, left + self._rows * side),
-        )
-
-
-def _center(layout: Layout, cell: Cell) -> np.ndarray:
-    """The lower left cell is centred at the origin."""
-    return np.array([CELL * cell[1], CELL * (len(layout.walls) - 1 - cell[0])])
+    def _at_rest(self, position: np.ndarray) -> np.ndarray:
+        """Observations of an ant that rests at positions `(count, 2)`."""
+        posture = np.tile(self._posture, (len(position), 1))
+        posture[:, :2] = position
+        return self._observed(posture, np.zeros((len(position), self.model.nv)))
 
 
 def _model(layout: Layout, goal: np.ndarray, forces: bool) -> Any:
@@ -169,7 +150,7 @@ def _model(layout: Layout, goal: np.ndarray, forces: bool) -> Any:
     spec = mujoco.MjSpec.from_string(asset("ant.xml"))
     world = spec.worldbody
     for first, last in _runs(layout.walls):
-        ends = np.stack([_center(layout, first), _center(layout, last)])
+        ends = np.stack([layout.center(cell, CELL) for cell in (first, last)])
         half = np.abs(ends[1] - ends[0]) / 2 + WALL_HALF_WIDTH
         world.add_geom(
             type=mujoco.mjtGeom.mjGEOM_BOX,
@@ -185,7 +166,7 @@ def _model(layout: Layout, goal: np.ndarray, forces: bool) -> Any:
         contype=0,
         conaffinity=0,
     )
-    middle = _center(layout, (0, layout.walls.shape[1] - 1)) / 2
+    middle = layout.center((0, layout.walls.shape[1] - 1), CELL) / 2
     spec.geom("floor").pos = [*middle, 0]
     world.add_camera(name="view", pos=[middle[0], middle[1], 60], fovy=45)
     if not forces:

@@ -1,6 +1,12 @@
-"""A MuJoCo task as a batch on the host: time limits, restarts, and state that can be saved."""
+"""Many MuJoCo worlds of one task, stepped by one native call in a pool of threads; a `HostEnv`.
 
+MuJoCo is imported when the first model is loaded, so that settings can be read without it.
+"""
+
+import logging
 from collections.abc import Callable
+from importlib.resources import files
+from types import ModuleType
 from typing import Any, NamedTuple, Protocol
 
 import jax
@@ -9,7 +15,66 @@ from jaxtyping import PRNGKeyArray
 
 from devote.core.errors import UserError
 from devote.core.types import EnvSpec, HostStep
-from devote.envs.mujoco.physics import Physics
+from devote.core.worker import aside
+
+
+def engine() -> ModuleType:
+    """MuJoCo with its batched stepping."""
+    try:
+        import mujoco
+        import mujoco.batch
+    except ImportError as error:
+        raise UserError(
+            "MuJoCo 3.17 or a later 3.x, which steps batches in threads",
+            error,
+            "install devote[mujoco]",
+        ) from error
+    if mujoco.get_mju_user_warning() is None:  # MuJoCo's own habit is a file where we stand
+        mujoco.set_mju_user_warning(logging.getLogger("devote.mujoco").warning)
+    return mujoco
+
+
+def asset(name: str) -> str:
+    """The text of a model that comes with the package."""
+    return (files("devote.envs") / "assets" / name).read_text()
+
+
+def load(text: str) -> Any:
+    """A compiled model."""
+    return engine().MjModel.from_xml_string(text)
+
+
+class Physics:
+    """Worlds of one model; `qpos`, `qvel`, `ctrl` and `time` are live, one row per world.
+
+    A row of `state` is all there is to a world, the solver's warm start included.
+    """
+
+    def __init__(self, model: Any, num_envs: int, threads: int = 0) -> None:
+        self.model = model
+        self._batch = aside(lambda: engine().batch.Batch(model, num_envs, threads))
+        self.state: np.ndarray = self._batch.state
+        self.qpos: np.ndarray = self._batch.bind("qpos")
+        self.qvel: np.ndarray = self._batch.bind("qvel")
+        self.ctrl: np.ndarray = self._batch.bind("ctrl")
+        self.time: np.ndarray = self._batch.bind("time")
+
+    def output(self, name: str) -> np.ndarray:
+        """A derived quantity, live; after `advance` it is that of the last step's start."""
+        return self._batch.bind(name)
+
+    def advance(self, steps: int, rows: np.ndarray | None = None) -> None:
+        """Step worlds by `steps` time steps under their present controls."""
+        self._batch.step(rows, nstep=steps)
+
+    def trace(self, steps: int) -> tuple[np.ndarray, np.ndarray]:
+        """Step every world; positions and velocities after each step, `(worlds, steps, ...)`."""
+        found = self._batch.rollout(steps, record=("qpos", "qvel"))
+        return found["qpos"], found["qvel"]
+
+    def restart(self, rows: np.ndarray) -> None:
+        """Put worlds into the model's default state."""
+        self._batch.reset(rows, stage=engine().mjtStage.mjSTAGE_NONE)
 
 
 class Judgement(NamedTuple):
@@ -101,18 +166,6 @@ class MujocoEnv:
             valid=sound,
         )
 
-    def place(
-        self, qpos: np.ndarray, qvel: np.ndarray, ctrl: np.ndarray | float = 0.0
-    ) -> np.ndarray:
-        """Start episodes from given positions, velocities and last commands, a row per world."""
-        self.physics.restart(np.arange(self.num_envs))
-        self.physics.qpos[:] = qpos
-        self.physics.qvel[:] = qvel
-        self.physics.ctrl[:] = ctrl
-        self._start_clocks(np.arange(self.num_envs))
-        self._seen = self._observe()
-        return self._seen
-
     def bin_of(self, obs: np.ndarray) -> np.ndarray:
         """The flat coverage bins of observations; -1 where they count nowhere."""
         return self.task.bin_of(np.asarray(obs, np.float64)).astype(np.int32)
@@ -143,10 +196,7 @@ class MujocoEnv:
     def _begin(self, rows: np.ndarray, key: Any) -> None:
         self.physics.restart(rows)
         self.task.start(self.physics, rows, generator(key))
-        self._start_clocks(rows)
-
-    def _start_clocks(self, rows: np.ndarray) -> None:
-        """Episodes start one decision after 0, so that a world put back to 0 shows in any."""
+        # one decision after 0, so that a world that MuJoCo puts back to 0 shows in any episode
         self.physics.time[rows] = self.task.step_time
         self._elapsed[rows] = 0
 

@@ -5,9 +5,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from devote.core.types import Box, EnvSpec, Vector
-from devote.envs.mujoco.batch import Judgement
-from devote.envs.mujoco.bins import BoxBins
-from devote.envs.mujoco.physics import Physics, asset, load
+from devote.envs.bins import BoxBins
+from devote.envs.mujoco.batch import Judgement, Physics, asset, load
 
 NOISE = 0.01  # standard deviation around the hanging pole, positions and velocities
 CENTRE = 0.25  # the sparse reward wants the cart at most this far from the middle

@@ -6,9 +6,8 @@ from typing import Any
 import numpy as np
 
 from devote.core.types import Box, EnvSpec, Vector
-from devote.envs.mujoco.batch import Judgement
-from devote.envs.mujoco.bins import BoxBins
-from devote.envs.mujoco.physics import Physics, asset, load
+from devote.envs.bins import BoxBins
+from devote.envs.mujoco.batch import Judgement, Physics, asset, load
 
 RUN_SPEED = 10.0  # metres per second from which the reward is full
 SETTLING = 200  # time steps of falling into place before an episode, as in dm_control
@@ -27,11 +26,6 @@ class CheetahSettings:
     """Time steps of 0.01 s per action; rewards are summed."""
     episode_length: int = 500
     """Actions until the time limit."""
-
-
-def as_authors(settings: CheetahSettings) -> CheetahSettings:
-    """The same: nothing in the authors' cheetah differs from what the paper says."""
-    return settings
 
 
 class Cheetah:

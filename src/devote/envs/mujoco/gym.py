@@ -11,14 +11,13 @@ from gymnasium.vector.utils import batch_space
 
 from devote.core.errors import UserError
 from devote.core.types import HostStep
-from devote.envs.gymnasium_list import INVALID
 from devote.envs.mujoco.ant_maze import AntMaze, AntMazeSettings
 from devote.envs.mujoco.batch import MujocoEnv, Task
 from devote.envs.mujoco.cartpole import Cartpole, CartpoleSettings
 from devote.envs.mujoco.cheetah import Cheetah, CheetahSettings
 from devote.envs.mujoco.pick_and_place import PickAndPlace, PickAndPlaceSettings
 from devote.envs.mujoco.rendering import Painter
-from devote.envs.seeds import generator_words, set_generator
+from devote.envs.vector import INVALID
 
 Settings = CheetahSettings | CartpoleSettings | AntMazeSettings | PickAndPlaceSettings
 TASKS: dict[type, Callable[[Any], Task]] = {
@@ -221,6 +220,28 @@ def _fitting(action: Any, space: Space) -> np.ndarray:
 
 def _chance(rng: np.random.Generator) -> np.ndarray:
     return rng.integers(2**32, size=2, dtype=np.uint32)
+
+
+def generator_words(generator: np.random.Generator) -> np.ndarray:
+    """All that changes in a generator of NumPy's default kind, as unsigned integers."""
+    state: Any = generator.bit_generator.state
+    numbers = [state["state"]["state"], state["state"]["inc"]]
+    raw = b"".join(number.to_bytes(16, "little") for number in numbers)
+    left = np.array([state["has_uint32"], state["uinteger"]], np.uint32)
+    return np.append(np.frombuffer(raw, "<u4"), left)
+
+
+def set_generator(generator: np.random.Generator, words: np.ndarray) -> None:
+    """Go on from what `generator_words` gave."""
+    state, increment = (
+        int.from_bytes(part.astype("<u4").tobytes(), "little") for part in np.split(words[:8], 2)
+    )
+    generator.bit_generator.state = {
+        "bit_generator": "PCG64",
+        "state": {"state": state, "inc": increment},
+        "has_uint32": int(words[8]),
+        "uinteger": int(words[9]),
+    }
 
 
 register_envs()

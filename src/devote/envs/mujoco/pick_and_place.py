@@ -1,15 +1,13 @@
 """PickAndPlace: a Panda holds a cube and is rewarded for lifting it; the goal lies elsewhere."""
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from devote.core.types import Box, EnvSpec, Vector
-from devote.envs.mujoco import panda
-from devote.envs.mujoco.batch import Judgement
-from devote.envs.mujoco.bins import BoxBins
-from devote.envs.mujoco.physics import Physics, asset, load
+from devote.envs.bins import BoxBins
+from devote.envs.mujoco.batch import Judgement, Physics, asset, load
 
 SUBSTEPS = 10  # of 0.005 s per decision
 CUBE = np.array([-0.25, 0.65, 0.07])
@@ -29,6 +27,19 @@ AUTHORS_START = (1.314009, 1.036391, 0.663898, -1.621713, 0.210156, 2.559949, 0.
 AUTHORS_GAINS = (4500.0, 4500.0, 2000.0, 2000.0, 1000.0, 1000.0, 1000.0)
 BINS = BoxBins((-0.55, 0.35, 0.05), (0.55, 0.95, 0.45), (24, 24, 24), labels=("x", "y", "z"))
 TERMS = ("lift", "held", "control", "success")
+# The Panda's arm, as in assets/panda.xml.
+# Of each joint: where it sits in the frame before it, and the quarter turns about x it adds.
+JOINTS = (
+    ((0.0, 0.0, 0.333), 0),
+    ((0.0, 0.0, 0.0), -1),
+    ((0.0, -0.316, 0.0), 1),
+    ((0.0825, 0.0, 0.0), 1),
+    ((-0.0825, 0.384, 0.0), -1),
+    ((0.0, 0.0, 0.0), 1),
+    ((0.088, 0.0, 0.0), 1),
+)
+FLANGE = 0.107  # from the last joint to the hand, along the hand
+FINGERS = 0.0584  # from the hand to the fingers' origins
 CUBE_SEEN, FINGERS_SEEN = slice(21, 24), slice(17, 19)  # in an observation
 
 
@@ -91,7 +102,7 @@ class PickAndPlace:
     def judge(self, qpos: np.ndarray, action: np.ndarray) -> Judgement:
         """The reward of arriving in a state."""
         cube = qpos[:, 9:12]
-        held = np.linalg.norm(panda.grip(qpos[:, :7], qpos[:, 7:9]) - cube, axis=1) < HELD
+        held = np.linalg.norm(grip(qpos[:, :7], qpos[:, 7:9]) - cube, axis=1) < HELD
         success = np.linalg.norm(cube - GOAL, axis=1) < GOAL_RADIUS
         terms = {
             "lift": 2 * np.clip(cube[:, 2] - REST, 0, LIFT) / LIFT - 1,
@@ -104,15 +115,15 @@ class PickAndPlace:
     def observe(self, physics: Physics) -> np.ndarray:
         """Arm angles and velocities, hand, finger positions and velocities, cube, goal."""
         qpos, qvel = physics.qpos, physics.qvel
-        hand = panda.hand(qpos[:, :7]).position
-        goal = np.broadcast_to(GOAL, hand.shape)
-        parts = [qpos[:, :7], qvel[:, :7], hand, qpos[:, 7:9], qvel[:, 7:9], qpos[:, 9:12], goal]
+        place = hand(qpos[:, :7]).position
+        goal = np.broadcast_to(GOAL, place.shape)
+        parts = [qpos[:, :7], qvel[:, :7], place, qpos[:, 7:9], qvel[:, 7:9], qpos[:, 9:12], goal]
         return np.concatenate(parts, axis=1)
 
     def bin_of(self, obs: np.ndarray) -> np.ndarray:
         """Bins of the cube while it is held."""
         cube = obs[:, CUBE_SEEN]
-        held = np.linalg.norm(panda.grip(obs[:, :7], obs[:, FINGERS_SEEN]) - cube, axis=1) < HELD
+        held = np.linalg.norm(grip(obs[:, :7], obs[:, FINGERS_SEEN]) - cube, axis=1) < HELD
         return np.where(held, BINS.of(cube), -1)
 
     def _space(self) -> Vector:
@@ -129,3 +140,32 @@ def _model(settings: PickAndPlaceSettings) -> Any:
     if not settings.holding_gains:
         model.actuator_gainprm[:7, 0] = AUTHORS_GAINS
     return model
+
+
+class Hand(NamedTuple):
+    """A hand's place, the direction it points in, and the direction its left finger opens in."""
+
+    position: np.ndarray
+    forward: np.ndarray
+    side: np.ndarray
+
+
+def hand(angles: np.ndarray) -> Hand:
+    """Where the hand is at joint angles `(batch, 7)`, for many arms at once."""
+    x, y, z = (np.tile(axis, (len(angles), 1)) for axis in np.eye(3))
+    position = np.zeros((len(angles), 3))
+    cosines, sines = np.cos(angles), np.sin(angles)
+    for joint, ((along_x, along_y, along_z), turn) in enumerate(JOINTS):
+        position = position + along_x * x + along_y * y + along_z * z
+        if turn:
+            y, z = turn * z, -turn * y
+        cosine, sine = cosines[:, joint, None], sines[:, joint, None]
+        x, y = cosine * x + sine * y, cosine * y - sine * x
+    return Hand(position + FLANGE * z, z, (x + y) * np.sqrt(0.5))
+
+
+def grip(angles: np.ndarray, fingers: np.ndarray) -> np.ndarray:
+    """The middle between the origins of the two fingers, `fingers` metres open each."""
+    at = hand(angles)
+    off_centre = (fingers[:, :1] - fingers[:, 1:]) / 2
+    return at.position + FINGERS * at.forward + off_centre * at.side

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from devote.core.errors import UserError
-from devote.envs.mujoco.physics import engine
+from devote.envs.mujoco.batch import engine
 
 VIEW = "view"  # a camera that every model of ours has
 BACKENDS = ("egl", "osmesa")

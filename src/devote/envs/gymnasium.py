@@ -2,32 +2,48 @@
 
 import multiprocessing
 import traceback
-import warnings
 from collections.abc import Callable
-from typing import TypeAlias
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any, TypeAlias
 from weakref import WeakValueDictionary
 
 import gymnasium
+from gymnasium import spaces
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 
 from devote.core.errors import EnvironmentFailedError, UserError
 from devote.core.types import EnvSpec, HostEnv
-from devote.envs.coverage_bins import coverage_of
-from devote.envs.gymnasium_list import GymnasiumList, Task
-from devote.envs.gymnasium_settings import GymnasiumSettings
-from devote.envs.gymnasium_vector import GymnasiumVector
+from devote.envs.bins import CoverageSettings, coverage_of
 from devote.envs.naming import Factory, Registered, factory_of
 from devote.envs.spaces import Actions, Observations
-from devote.envs.watched import WatchedFactory, require_made
+from devote.envs.vector import GymnasiumList, GymnasiumVector, Task, WatchedFactory, require_made
 
 DEFAULT_LIMIT = 1000
 """Steps after which an episode is cut when neither the task nor the user says when."""
 CONTEXT = "forkserver"
 _MADE: WeakValueDictionary[int, gymnasium.Env] = WeakValueDictionary()
-FRESH = "return a new environment at each call, or give the environment itself"
 
 Source: TypeAlias = gymnasium.Env | VectorEnv | Callable[[], gymnasium.Env]
 SpacesOwner: TypeAlias = gymnasium.Env | VectorEnv
+
+
+@dataclass(frozen=True)
+class GymnasiumSettings(CoverageSettings):
+    """A task by its Gymnasium id, and what its environment leaves open."""
+
+    id: str = "MountainCarContinuous-v0"
+    """The Gymnasium id."""
+    time_limit: int = 0
+    """Steps after which an episode is cut; 0: the task's own limit, 1,000 where it has none."""
+    normalise: bool = True
+    """Whether agents see every entry of the observation relative to its range."""
+    reports_success: bool = False
+    """Whether info["is_success"] (or "success") says that the task is solved."""
+    workers: bool = False
+    """Whether every environment gets a process of its own."""
+    worker_timeout: float = 60.0
+    """Seconds after which a process that does not answer is given up."""
 
 
 def gymnasium_task(settings: GymnasiumSettings, num_envs: int) -> HostEnv:
@@ -39,21 +55,26 @@ def from_factory(make: Factory, settings: GymnasiumSettings, num_envs: int) -> H
     """Environments from a factory, stepped one after the other or in processes of their own."""
     first = _new(make)
     registered = make.time_limit if isinstance(make, Registered) else None
-    declared = registered or declared_limit(first)
-    task = _task(settings, first, _limit(settings, first, declared))
+    declared = declared_limit(first) if registered is None else _require_limit(registered)
+    task = _task(settings, first, declared)
     if not settings.workers:
-        return GymnasiumList(task, [first, *(_new(make) for _ in range(num_envs - 1))])
+        envs = [first, *(_new(make) for _ in range(num_envs - 1))]
+        _require_alike(envs)
+        return GymnasiumList(task, envs)
     first.close()
     factories = [WatchedFactory(make, i, task.spec.episode_length) for i in range(num_envs)]
     # not by fork: JAX has threads, and a forked copy of them deadlocks
     multiprocessing.get_context(CONTEXT).set_forkserver_preload([WatchedFactory.__module__])
-    vector = AsyncVectorEnv(factories, context=CONTEXT, autoreset_mode=AutoresetMode.SAME_STEP)
+    try:
+        vector = AsyncVectorEnv(factories, context=CONTEXT, autoreset_mode=AutoresetMode.SAME_STEP)
+    except RuntimeError as error:  # Gymnasium compares the spaces of the workers
+        raise UserError("one kind of environment from the factory", error, ALIKE) from error
     return GymnasiumVector(task, vector, settings.worker_timeout)
 
 
 def from_env(env: gymnasium.Env, settings: GymnasiumSettings) -> HostEnv:
     """One environment that the user has made."""
-    return GymnasiumList(_task(settings, env, _limit(settings, env, declared_limit(env))), [env])
+    return GymnasiumList(_task(settings, env, declared_limit(env)), [env])
 
 
 def from_vector(envs: VectorEnv, settings: GymnasiumSettings) -> HostEnv:
@@ -65,23 +86,36 @@ def from_vector(envs: VectorEnv, settings: GymnasiumSettings) -> HostEnv:
     return GymnasiumVector(_task(settings, envs, limit), envs, settings.worker_timeout)
 
 
-def _task(settings: GymnasiumSettings, env: SpacesOwner, limit: int) -> Task:
+def _task(settings: GymnasiumSettings, env: SpacesOwner, declared: int | None) -> Task:
     """The task's sizes and spaces, read from its first environment."""
-    if isinstance(env, VectorEnv):
-        seen, done = env.single_observation_space, env.single_action_space
-    else:
-        seen, done = env.observation_space, env.action_space
-    observations, actions = Observations(seen, settings.normalise), Actions(done)
-    coverage = coverage_of(observations.spec, settings)
+    single = "single_" if isinstance(env, VectorEnv) else ""
+    observations = Observations(space_of(env, f"{single}observation_space"), settings.normalise)
+    actions = Actions(space_of(env, f"{single}action_space"))
+    coverage = coverage_of(observations.spec, settings, observations.integers)
+    limit = settings.time_limit or declared
     spec = EnvSpec(
         name=name_of(env),
         observation=observations.spec,
         action=actions.spec,
-        episode_length=limit,
-        grid=coverage.grid,
+        episode_length=limit or DEFAULT_LIMIT,
+        grid=None if coverage is None else coverage.grid,
         says_success=settings.reports_success,
     )
-    return Task(spec, observations, actions, coverage)
+    return Task(spec, observations, actions, coverage, declared=limit is not None)
+
+
+def space_of(env: SpacesOwner, name: str) -> spaces.Space:
+    """A space of an environment, or what is missing."""
+    try:
+        space = env.get_wrapper_attr(name) if isinstance(env, gymnasium.Env) else getattr(env, name)
+    except AttributeError as error:
+        fix = f"set self.{name} in __init__"
+        raise UserError(f"{name_of(env)} to have an attribute {name}", "none", fix) from error
+    if not isinstance(space, spaces.Space):
+        fix = f"set self.{name} to a space of gymnasium.spaces"
+        expected = f"{name} of {name_of(env)} to be a gymnasium Space"
+        raise UserError(expected, type(space).__name__, fix)
+    return space
 
 
 def name_of(env: SpacesOwner) -> str:
@@ -89,34 +123,42 @@ def name_of(env: SpacesOwner) -> str:
     return env.spec.id if env.spec is not None else type(env.unwrapped).__name__
 
 
-def _limit(settings: GymnasiumSettings, env: gymnasium.Env, declared: int | None) -> int:
-    """Steps of an episode: the user's word, the task's, or the default, which is said aloud."""
-    if settings.time_limit:
-        return settings.time_limit
-    if declared is not None:
-        return declared
-    message = (
-        f"{name_of(env)} declares no time limit: episodes are cut (truncated, not terminated) "
-        f"after {DEFAULT_LIMIT:,} steps; set time_limit to change that"
-    )
-    warnings.warn(message, stacklevel=4)
-    return DEFAULT_LIMIT
-
-
 def declared_limit(env: SpacesOwner) -> int | None:
     """Steps of an episode by the spec, or else by what the environment says and its wrapper."""
     if env.spec is not None and env.spec.max_episode_steps is not None:
-        return env.spec.max_episode_steps
+        return _require_limit(env.spec.max_episode_steps)
     inner = env.unwrapped
     if isinstance(inner, SyncVectorEnv):
         return declared_limit(inner.envs[0])
     own = getattr(inner, "max_episode_steps", None)
-    limits = [own] if isinstance(own, int) else []
+    limits = [_require_limit(own)] if isinstance(own, Real) else []
     while isinstance(env, gymnasium.Wrapper):  # an environment without a spec has no other trace
         if isinstance(env, gymnasium.wrappers.TimeLimit):
-            limits.append(env._max_episode_steps)
+            limits.append(_require_limit(env._max_episode_steps))
         env = env.env
     return min(limits, default=None)
+
+
+def _require_limit(limit: Any) -> int:
+    """A number of steps that an episode can have."""
+    number = isinstance(limit, Real) and not isinstance(limit, bool)
+    if not (number and float(limit).is_integer() and limit >= 1):
+        fix = "give the steps after which an episode is cut, or None"
+        raise UserError("max_episode_steps to be a whole number above 0", repr(limit), fix)
+    return int(limit)
+
+
+ALIKE = "let every environment have the same spaces, bounds included"
+
+
+def _require_alike(envs: list[gymnasium.Env]) -> None:
+    """Refuse environments that the first one's bounds would misread."""
+    for name in ("observation_space", "action_space"):
+        first = space_of(envs[0], name)
+        for index, env in enumerate(envs[1:], 1):
+            if (space := space_of(env, name)) != first:
+                got = f"{space} in environment {index}, {first} in environment 0"
+                raise UserError(f"one {name} from every call of the factory", got, ALIKE)
 
 
 def _new(make: Factory) -> gymnasium.Env:
@@ -125,7 +167,8 @@ def _new(make: Factory) -> gymnasium.Env:
     inner = env.unwrapped
     if _MADE.get(id(inner)) is inner:
         got = f"the same {name_of(env)} again"
-        raise UserError("a new environment from every call of the factory", got, FRESH)
+        fix = "return a new environment at each call, or give the environment itself"
+        raise UserError("a new environment from every call of the factory", got, fix)
     _MADE[id(inner)] = inner
     return env
 
@@ -135,7 +178,7 @@ def _made(make: Factory) -> object:
         return make()
     except UserError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         words = traceback.format_exc()
         raise EnvironmentFailedError.of("an environment", "construction", None, words) from error
 

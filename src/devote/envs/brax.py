@@ -20,7 +20,7 @@ from jaxtyping import Array, Int, PRNGKeyArray
 from devote.core.errors import UserError, not_among
 from devote.core.trees import where
 from devote.core.types import Box, EnvSpec, Outcome, Vector
-from devote.envs.coverage_bins import Coverage, CoverageBins, CoverageSettings, coverage_of
+from devote.envs.bins import Coverage, CoverageSettings, EntryBins, coverage_of
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class StatefulTask:
             observation=_unbounded(start),
             action=Box(self.env.action_size),
             episode_length=self.episode_length,
-            grid=self.coverage.grid,
+            grid=None if self.coverage is None else self.coverage.grid,
             terms=tuple(sorted(name for name in start.metrics if name.startswith("reward"))),
         )
 
@@ -128,7 +128,7 @@ class StatefulTask:
 
     def bin_of(self, world: Any) -> Int[Array, ""]:
         """The coverage bin of the observation; -1 where nothing is counted."""
-        if not isinstance(self.coverage, CoverageBins):
+        if not isinstance(self.coverage, EntryBins):
             return jnp.int32(-1)
         return self.coverage.bin_of(self.observe(world)[None], jnp)[0]
 

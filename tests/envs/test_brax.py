@@ -12,7 +12,7 @@ from tests.tiny import SAC
 
 from devote.agents.sac import Sac
 from devote.core.errors import UserError
-from devote.envs.brax_style import (
+from devote.envs.brax import (
     BraxSettings,
     PlaygroundSettings,
     StatefulTask,

@@ -1,0 +1,82 @@
+"""All that these tests use of the library: when a module moves, this file alone is edited."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import tyro
+from devote.registry import AGENTS, TASKS
+from devote.words import parse_train
+
+from devote.experiments.catalogue import FIGURES
+from devote.experiments.training import TrainingCell, command
+from devote.presets import PRESETS
+from devote.regression.plan import PRESETS as FITS
+from devote.regression.plan import identity as fit_identity
+
+SCALES = ("smoke", "desk", "paper")
+PRESET_NAMES, TASK_NAMES, AGENT_NAMES = tuple(PRESETS), tuple(TASKS), tuple(AGENTS)
+
+
+def typed(words: list[str]) -> Any:
+    """The run that follows `devote train`."""
+    return parse_train(words)[0]
+
+
+def cell_of(words: list[str]) -> TrainingCell:
+    """The same as a cell of a study, with `identity`, `record` and `run`."""
+    bare, told = _without(words, "--seed", "--steps")
+    run = replace(_typed(tuple(bare)), **{name: int(value) for name, value in told.items()})
+    return TrainingCell(run)
+
+
+def command_of(cell: TrainingCell) -> str:
+    """What one would type for a cell today."""
+    return command(cell.run)
+
+
+def preset_cell(preset: str, task: str, agent: str) -> TrainingCell | None:
+    """A task as a preset has it; None where the preset does not know the task."""
+    try:
+        return TrainingCell(PRESETS[preset](task, agent))
+    except KeyError:
+        return None
+
+
+def fit_of(words: list[str]) -> str:
+    """Identity of the fit that `python -m devote.regression.study ...` computes alone."""
+    bare, told = _without(words, "--datasets", "--models")
+    study = _typed_study(tuple(bare))
+    return f"{study.out.name}-{fit_identity(study, told['datasets'], told['models'])}"
+
+
+def figure_cells() -> Iterator[tuple[str, str, Any]]:
+    """Label, scale and every cell of every figure, with all that it needs."""
+    for label, build in FIGURES.items():
+        for scale in SCALES:
+            for cell in build(scale, Path("runs")).cells():
+                for one in (*cell.needs, cell):
+                    yield label, scale, one
+
+
+def _without(words: list[str], *flags: str) -> tuple[list[str], dict[str, str]]:
+    """Words without some flags, and the values of these: to read typed words takes long."""
+    rest, told = list(words), {}
+    for flag in flags:
+        if flag in rest:
+            place = rest.index(flag)
+            told[flag.removeprefix("--")] = rest[place + 1]
+            del rest[place : place + 2]
+    return rest, told
+
+
+@cache
+def _typed(words: tuple[str, ...]) -> Any:
+    return typed(list(words))
+
+
+@cache
+def _typed_study(words: tuple[str, ...]) -> Any:
+    return tyro.extras.overridable_config_cli(FITS, args=list(words))

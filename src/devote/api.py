@@ -142,6 +142,8 @@ class Model:
             training = Training(self.program, reporter, store)
             training.begin(self._before[1] if self._loaded else None)
             self._training = training
+        else:
+            self._training.store.require_unchanged()
         self._training.reporter = reporter
         return self._training
 

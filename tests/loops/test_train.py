@@ -30,7 +30,7 @@ from devote.loops.train import METRICS, Plan, Training, train
 
 STAGES: tuple[Stage, ...] = ("prefill", "chunk", "refresh", "evaluate")
 # what takes time to compile; the host loop has a few one-liners besides
-HEAVY = {*STAGES, "_act", "store", "_learn", "summarise", "_decide"}
+HEAVY = {*STAGES, "_act", "_store_one", "_learn_one", "_summarise_one", "_decide"}
 COMPILED: list[str] = []
 
 

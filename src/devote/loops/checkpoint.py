@@ -304,6 +304,9 @@ def decode_manifest(data: bytes) -> Manifest:
     except (ValueError, RecursionError) as error:
         raise DamagedError(f"manifest.json is not JSON ({error})") from error
     _check(isinstance(body, dict) and "schema" in body, "has no schema version")
+    if isinstance(body["schema"], int) and body["schema"] > SCHEMA:
+        fix = "use a newer version of devote; the checkpoint is left as it is"
+        raise UserError(f"a checkpoint of schema {SCHEMA}", f"schema {body['schema']}", fix)
     _check(body["schema"] == SCHEMA, f"has unknown schema {body['schema']}, known is {SCHEMA}")
     body.pop("sha256", None)
     _check(_seal(body) == data, "does not match its own SHA-256")

@@ -1,6 +1,7 @@
 """Metrics of a run as a CSV file that a crash cannot spoil and a resumed run continues."""
 
 import csv
+import hashlib
 import io
 import os
 from collections.abc import Sequence
@@ -43,6 +44,10 @@ class MetricsLog:
                 os.truncate(self.path, end)
                 raise
 
+    def seal(self) -> str:
+        """A digest of all complete rows."""
+        return hashlib.sha256(_complete(self.path)).hexdigest()
+
     def truncate(self, step: int) -> None:
         """Drop the rows after `step` and a torn last line, as if the run had stopped there."""
         header, *rows = _rows(self.path)
@@ -71,6 +76,21 @@ class MetricsLog:
         except ValueError as error:
             fix = f"delete that line of {self.path}"
             raise UserError("a number in column step", ",".join(row), fix) from error
+
+
+def seal_of(path: Path, step: int) -> str:
+    """What `seal` gave when `step` was the last row."""
+    header, *rows = _rows(path)
+    column = header.index("step") if "step" in header else 0
+    kept = [row for row in rows if _number(row[column]) <= step]
+    return hashlib.sha256("".join(_line(row) for row in [header, *kept]).encode()).hexdigest()
+
+
+def _number(cell: str) -> float:
+    try:
+        return float(cell)
+    except ValueError:
+        return float("inf")
 
 
 def read(path: Path) -> dict[str, np.ndarray]:

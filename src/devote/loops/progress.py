@@ -1,8 +1,9 @@
 """What a person sees of a run."""
 
+import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
@@ -30,8 +31,17 @@ class Reporter:
         self._task = self._bar.add_task("", total=total, label="training", detail="")
 
     def say(self, text: str) -> None:
-        """A line that stays."""
-        self.console.print(text, markup=False)
+        """A line that stays; a training outlives whoever read its output."""
+        try:
+            self.console.print(text, markup=False)
+        except OSError:
+            self._mute()
+
+    def _mute(self) -> None:
+        """Say nothing more: nobody reads, or the disk that output goes to is full."""
+        self.console.quiet = True
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
     @contextmanager
     def compiling(self, what: str) -> Iterator[None]:

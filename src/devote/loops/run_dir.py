@@ -13,14 +13,16 @@ from typing import Any, Protocol, Self, TextIO
 
 from devote.core.durable import atomic_write_text, naming
 from devote.core.errors import UserError
-from devote.core.settings import entries, same
+from devote.core.settings import digest, entries, same
 from devote.loops import checkpoint
 from devote.loops.loop import RunState
-from devote.loops.metrics_log import MetricsLog
+from devote.loops.metrics_log import MetricsLog, last_step, seal_of
 
 LOCK = ".lock"
 SETTINGS = "settings.json"
-CHECKPOINTS, METRICS = "checkpoints", "metrics.csv"
+CHECKPOINTS, METRICS, FIGURES = "checkpoints", "metrics.csv", "figures"
+PROGRESS = "progress.json"
+"""Says which step was saved last, so that checkpoints that are out of reach are missed."""
 MAY_CHANGE = ("steps",)
 """Settings that two starts of one run may differ in."""
 
@@ -37,6 +39,7 @@ class RunDirectory:
 
     def __enter__(self) -> Self:
         self.path.mkdir(parents=True, exist_ok=True)
+        require_no_links(self.path)
         lock = open(self.path / LOCK, "a+")  # open as long as the run is ours
         try:
             with naming(self.path / LOCK):
@@ -65,7 +68,7 @@ class Restored:
 
     step: int
     state: RunState
-    seconds: float
+    note: dict[str, Any]
 
 
 class Store(Protocol):
@@ -79,8 +82,12 @@ class Store(Protocol):
         """Keep metrics."""
         ...
 
-    def save(self, step: int, state: RunState, seconds: float) -> None:
-        """Keep everything that changes."""
+    def save(self, step: int, state: RunState, note: dict[str, Any]) -> None:
+        """Keep everything that changes, and what a later start must know besides."""
+        ...
+
+    def require_unchanged(self) -> None:
+        """Refuse to go on where somebody else has written since."""
         ...
 
 
@@ -96,29 +103,108 @@ class DirectoryStore:
         self.directory = directory
         self.settings, self.defaults = settings, defaults
         self.log: MetricsLog
+        self._left: tuple[int | None, str] | None = None
 
     def __str__(self) -> str:
         return str(self.directory)
 
     def open(self, shape: RunState, columns: tuple[str, ...]) -> Restored | None:
         """The newest checkpoint; metrics after it are dropped."""
-        claim_settings(self.directory, self.settings, MAY_CHANGE, self.defaults)
+        require_no_links(self.directory)
+        known = (self.directory / SETTINGS).exists()
+        if known:
+            claim_settings(self.directory, self.settings, MAY_CHANGE, self.defaults)
         found = checkpoint.restore(self.directory / CHECKPOINTS, shape, exact=True)
+        if found is None:
+            self._require_nothing_lost()
+        elif not known:
+            self._require_this_run(found[2])
+        claim_settings(self.directory, self.settings, MAY_CHANGE, self.defaults)
         self.log = MetricsLog(self.directory / METRICS, columns)
         if found is None:
             self.log.truncate(-1)
+            self._leave(None)
             return None
         step, state, note = found
+        require_sealed(self.directory / METRICS, note, step)
         self.log.truncate(step)
-        return Restored(step, state, float(str(note["time_elapsed"])))
+        self._leave(step)
+        return Restored(step, state, note)
 
     def append(self, rows: list[Row]) -> None:
         """Add rows to the metrics."""
         self.log.append(rows)
 
-    def save(self, step: int, state: RunState, seconds: float) -> None:
-        """Write a checkpoint."""
-        checkpoint.save(self.directory / CHECKPOINTS, step, state, {"time_elapsed": seconds})
+    def save(self, step: int, state: RunState, note: dict[str, Any]) -> None:
+        """Write a checkpoint that seals the metrics up to it."""
+        note = note | {"identity": self._identity(), "metrics": self.log.seal()}
+        checkpoint.save(self.directory / CHECKPOINTS, step, state, note)
+        self._leave(step)
+
+    def require_unchanged(self) -> None:
+        """Refuse to go on where somebody else has written since we did."""
+        found = self._saved_step()
+        if self._left != (found, self.log.seal()):
+            raise UserError(
+                f"{self.directory} as this model left it, at step {self._left and self._left[0]}",
+                f"step {found}: another model or process has used it since",
+                "make a new model with this directory, which goes on from what is there",
+            )
+
+    def _identity(self) -> str:
+        """Hash of the settings that are not at their default, as a checkpoint keeps it."""
+        skipped = {*self.defaults, *MAY_CHANGE}
+        table = dict(entries(json.loads(json.dumps(self.settings))))
+        return digest({name: value for name, value in table.items() if name not in skipped})
+
+    def _require_this_run(self, note: dict[str, Any]) -> None:
+        if note.get("identity", self._identity()) != self._identity():
+            raise UserError(
+                f"{SETTINGS} in {self.directory}, which its checkpoints belong to",
+                "none, and checkpoints of other settings",
+                "restore it from a copy, or use a new run directory",
+            )
+
+    def _require_nothing_lost(self) -> None:
+        """Refuse to start afresh over the metrics of a run whose checkpoints are out of reach."""
+        path = self.directory / METRICS
+        rows = path.exists() and last_step(path) > 0
+        if rows and (not (self.directory / PROGRESS).exists() or self._saved_step() is not None):
+            raise UserError(
+                f"checkpoints in {self.directory / CHECKPOINTS}, for {METRICS} holds rows",
+                "none",
+                "mount or restore them; or to start again, delete the run directory",
+            )
+
+    def _saved_step(self) -> int | None:
+        path = self.directory / PROGRESS
+        step = read_settings(path).get("saved_step") if path.exists() else None
+        return step if isinstance(step, int) else None
+
+    def _leave(self, step: int | None) -> None:
+        atomic_write_text(self.directory / PROGRESS, json.dumps({"saved_step": step}) + "\n")
+        self._left = (step, self.log.seal())
+
+
+def require_sealed(metrics: Path, note: dict[str, Any], step: int) -> None:
+    """Refuse metrics that are not those which a checkpoint was saved with."""
+    seal = note.get("metrics")
+    if seal is not None and seal != seal_of(metrics, step):
+        raise UserError(
+            f"{metrics} as it was when step {step:,} was saved",
+            "a file that was changed since, or is of another run",
+            "restore it from a copy; or to start again, delete the run directory",
+        )
+
+
+def require_no_links(directory: Path) -> None:
+    """Refuse a run directory whose files are really elsewhere, where we would write."""
+    for name in (LOCK, SETTINGS, METRICS, PROGRESS, CHECKPOINTS, FIGURES):
+        path = directory / name
+        if path.is_symlink():
+            got = f"a link to {os.readlink(path)}"
+            fix = "put the files themselves there, or use a new run directory"
+            raise UserError(f"{path} itself", got, fix)
 
 
 class MemoryStore:
@@ -134,8 +220,11 @@ class MemoryStore:
     def append(self, rows: list[Row]) -> None:
         """Forget."""
 
-    def save(self, step: int, state: RunState, seconds: float) -> None:
+    def save(self, step: int, state: RunState, note: dict[str, Any]) -> None:
         """Forget."""
+
+    def require_unchanged(self) -> None:
+        """Nobody else knows of it."""
 
 
 def claim_settings(

@@ -3,10 +3,12 @@
 import os
 import signal
 import threading
+from contextlib import suppress
 from types import FrameType, TracebackType
 from typing import Any, Self
 
-SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)  # preemption, Ctrl-C, Slurm's warning
+# preemption, Ctrl-C, Slurm's warning, a terminal that is gone
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP)
 NOTICE = b"\nstopping at the end of this chunk; again to quit at once\n"
 
 
@@ -33,6 +35,8 @@ class StopRequest:
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
             for number in SIGNALS:
+                if signal.getsignal(number) is signal.SIG_IGN:
+                    continue  # as under nohup
                 self._previous[number] = signal.signal(number, self._note)
         return self
 
@@ -53,7 +57,8 @@ class StopRequest:
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
         if not self._received:
-            os.write(2, NOTICE)  # a signal may come amid a print, which cannot be entered twice
+            with suppress(OSError):  # a terminal that is gone
+                os.write(2, NOTICE)  # a signal may come amid a print, which cannot be entered twice
         self._received.append(received)
 
 

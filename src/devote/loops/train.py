@@ -15,6 +15,7 @@ from jaxtyping import Array
 
 from devote.core.errors import DivergedError, EnvironmentFailedError, UserError
 from devote.core.types import Metrics
+from devote.loops import checkpoint
 from devote.loops.loop import InterruptedChunkError, Program, RunState, Stage, split_seeds
 from devote.loops.memory import require_memory, tree_bytes
 from devote.loops.progress import Reporter
@@ -99,7 +100,8 @@ class Training:
         require_memory(tree_bytes(shape), tree_bytes(shape.replay))
         restored = self.store.open(shape, columns_of(self.program, shape))
         if restored is not None:
-            self.saved_step, self.elapsed = restored.step, restored.seconds
+            self.saved_step = restored.step
+            self.elapsed = float(restored.note["time_elapsed"])
             self.state, environments = self.program.resume(restored.state)
             done = self.saved_step >= self.reporter.total
             self.reporter.say(
@@ -177,7 +179,8 @@ class Training:
 
     def _save(self) -> None:
         self.state = self.program.snapshot(self.state)
-        self.store.save(self.step, self.state, self._seconds())
+        self._require_finite_state()
+        self.store.save(self.step, self.state, {"time_elapsed": self._seconds()})
         self.saved_step = self.step
 
     def _seconds(self) -> float:
@@ -203,6 +206,17 @@ class Training:
             rows.append(row)
         return rows
 
+    def _require_finite_state(self) -> None:
+        """Only a state that can be continued is saved; not every NaN shows in a metric at once."""
+        if bool(_all_finite(self.state.agent)):
+            return
+        leaves = checkpoint.named_leaves(self.state.agent)
+        bad = next(name for name, leaf in leaves.items() if not bool(_all_finite(leaf)))
+        raise DivergedError(
+            f"{bad} of the agent is not finite at step {self.step:,}; the last sound "
+            f"checkpoint is at step {max(self.saved_step, 0):,}; lower learning_rate"
+        )
+
     def _by_seed(self, values: dict[str, Array]) -> list[dict[str, np.ndarray]]:
         return split_seeds(values, len(self.program.seeds))
 
@@ -221,3 +235,10 @@ class Training:
         name = "explore/coverage" if "explore/coverage" in rows[0] else "rollout/ep_rew_mean"
         values = " ".join(f"{row[name]:.3f}" for row in rows)
         return f"{name.split('/')[1]} {values}"
+
+
+@jax.jit
+def _all_finite(tree: Any) -> Array:
+    """Whether every floating-point number of a tree is finite."""
+    numbers = [x for x in jax.tree.leaves(tree) if jnp.issubdtype(x.dtype, jnp.floating)]
+    return jnp.all(jnp.array([True, *(jnp.isfinite(x).all() for x in numbers)]))

@@ -29,6 +29,15 @@ class Crash(Quiet):
 """
 
 
+LEAVES = f"""{QUIET}
+import os
+
+class Leave(Quiet):
+    def step(self, action):
+        os._exit(0)
+"""
+
+
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "my_envs.py").write_text(MINE)
@@ -43,6 +52,15 @@ def test_check_env_says_pass_and_fail_by_its_exit_code(here: Path, capsys: Any) 
     text = capsys.readouterr().out
     assert "FAIL  step result: expected step to return 5 values; got 4 values" in text
     assert dispatch(["check-env", "CartPole-v1"]) == 0
+
+
+def test_check_env_names_an_environment_that_ends_its_process(here: Path, capsys: Any) -> None:
+    (here / "leaving.py").write_text(LEAVES)
+    assert dispatch(["check-env", "leaving:Leave"]) == 1
+    text = capsys.readouterr().out
+    assert "pass  action space" in text
+    assert "FAIL  answers: expected an environment that leaves its process running" in text
+    assert "ended with exit code 0 in step 1; last action" in text
 
 
 def test_check_env_explains_itself(capsys: Any) -> None:

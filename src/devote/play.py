@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from devote.core.errors import UserError
+from devote.core.guard import Guard
 from devote.core.types import Agent, Env, HostEnv, HostStep
 from devote.loops.evaluate import evaluate as evaluate_in_jax
 
@@ -65,11 +66,14 @@ class Sums:
 
 def _play(env: HostEnv, state: Any, exploit: Exploit, each: int, key: jax.Array) -> list[Sums]:
     """The sums of the first `each` episodes of every environment."""
-    obs = env.reset(key)
+    obs, guard = env.reset(key), Guard(env.spec)
+    guard.obs(obs, env.num_envs, "reset of an evaluation")
     begun = [Sums() for _ in range(env.num_envs)]
     ended: list[list[Sums]] = [[] for _ in begun]
     for t in range(PATIENCE * each * env.spec.episode_length):
-        step = env.step(np.asarray(exploit(state, obs)), jax.random.fold_in(key, t))
+        action = np.asarray(exploit(state, obs))
+        step = env.step(action, jax.random.fold_in(key, t))
+        guard.step(step, action, f"vector step {t:,} of an evaluation")
         over = step.terminated | step.truncated
         for i, sums in enumerate(begun):
             sums.add(step, i)

@@ -123,6 +123,35 @@ class LeavesInStep(Sound):
         raise SystemExit("out of here")
 
 
+class InterruptsInStep(Sound):
+    def step(self, action: Any) -> Any:
+        raise KeyboardInterrupt
+
+
+class NegativeLimit(Sound):
+    max_episode_steps = -5
+
+
+class IndexInBetween(Sound):
+    def __init__(self) -> None:
+        super().__init__()
+        self.observation_space = spaces.Discrete(3)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        return 1.7, {}
+
+
+class TwoInABinary(Sound):
+    def __init__(self) -> None:
+        super().__init__()
+        self.observation_space = spaces.MultiBinary(2)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        return np.array([0, 2], np.int8), {}
+
+
 class SameBuffer(Sound):
     def __init__(self) -> None:
         super().__init__()
@@ -211,12 +240,17 @@ BROKEN = {
     "raises in reset": (RaisesInReset, "runs", "no such robot"),
     "raises in a step": (RaisesInStep, "runs", "step 30 after action"),
     "leaves in a step": (LeavesInStep, "runs", "SystemExit: out of here"),
+    "interrupts in a step": (InterruptsInStep, "runs", "KeyboardInterrupt"),
+    "a negative time limit": (NegativeLimit, "time limit", "max_episode_steps to be"),
+    "between two integers": (IndexInBetween, "observation shape", "got 1.7"),
+    "two in a MultiBinary": (TwoInABinary, "observation shape", "got 2"),
     "four values": (OldStep, "step result", "4 values"),
     "shape": (changed(0, np.zeros(3, np.float32)), "observation shape", "shape (2,)"),
     "missing key": (MissingKey, "observation shape", "obs['goal']"),
     "dtype": (changed(0, np.zeros(2)), "observation dtype", "astype(np.float32)"),
     "nan": (changed(0, np.float32([0, np.nan])), "observation finite", "obs[1]"),
     "outside": (changed(0, np.float32([0, 11])), "observation in its space", "widen"),
+    "far outside": (changed(0, np.float32([0, 99])), "observation finite", "near their bounds"),
     "one buffer": (SameBuffer, "observation buffer", "obs.copy()"),
     "one buffer at the start": (BufferOfTheFirstStep, "observation buffer", "obs.copy()"),
     "action changed": (WritesIntoTheAction, "action buffer", "copy the action"),

@@ -23,6 +23,7 @@ from gymnasium.wrappers.vector import RecordEpisodeStatistics
 from devote.core.errors import EnvironmentFailedError, UserError
 from devote.core.guard import Guard
 from devote.core.types import Box, Choice, Index
+from devote.core.worker import Worker
 from devote.envs.gymnasium import (
     GymnasiumSettings,
     from_env,
@@ -489,3 +490,140 @@ def test_workers_give_what_the_list_gives() -> None:
 
     for alone, apart in zip(walk(False), walk(True), strict=True):
         np.testing.assert_array_equal(alone, apart)
+
+
+class Plain(gymnasium.Env):
+    """Goes on for ever, or says so itself; observes what it is told to."""
+
+    observation_space: Any = spaces.Box(-1, 1, (2,))
+    action_space: Any = spaces.Discrete(2)
+
+    def __init__(self, obs: Any = (0.0, 0.0), truncates: int = 10**9, limit: Any = None) -> None:
+        self.obs, self.truncates, self.count = obs, truncates, 0
+        if limit is not None:
+            self.max_episode_steps = limit
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        self.count = 0
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action: Any) -> Any:
+        self.count += 1
+        return np.asarray(self.obs, np.float32), 0.0, False, self.count >= self.truncates, {}
+
+
+def walk(task: Any, steps: int) -> None:
+    task.reset(KEY)
+    for _ in range(steps):
+        task.step(np.eye(2, dtype=np.float32)[: task.num_envs], KEY)
+
+
+def test_only_an_episode_that_we_cut_is_warned_of_and_once() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        walk(from_factory(partial(Plain, truncates=1000), GymnasiumSettings(), 1), 1001)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        for _ in range(2):
+            walk(from_factory(Plain, GymnasiumSettings(), 2), 2001)
+    assert [str(each.message) for each in said if "time limit" in str(each.message)] == [
+        "an episode of Plain, which declares no time limit, was cut (truncated, not terminated) "
+        "after 1,000 steps, as all that long are; set time_limit to change that"
+    ]
+
+
+@pytest.mark.parametrize("limit", [-5, 0, True, 2.5])
+def test_a_time_limit_that_is_none_is_refused_by_name(limit: Any, monkeypatch: Any) -> None:
+    words = rf"max_episode_steps to be a whole number above 0; got {limit}"
+    with pytest.raises(UserError, match=words):
+        from_env(Plain(limit=limit), GymnasiumSettings())
+    name = "tests/Plain-v0"
+    monkeypatch.setitem(gymnasium.registry, name, EnvSpec(name, Plain, max_episode_steps=limit))
+    with pytest.raises(UserError, match=words):
+        gymnasium_task(GymnasiumSettings(name), 1)
+
+
+@pytest.mark.parametrize("name", ["observation_space", "action_space"])
+def test_environments_of_a_factory_have_the_same_bounds(name: str) -> None:
+    sizes = iter([1.0, 1.0, 2.0])
+
+    def make() -> Plain:
+        env, size = Plain(), next(sizes)
+        setattr(env, name, spaces.Box(-size, size, (2,)))
+        return env
+
+    words = rf"one {name} from every.*Box\(-2.* in environment 2, Box\(-1.*environment 0"
+    with pytest.raises(UserError, match=words):
+        from_factory(make, LIMITED, 3)
+
+
+@pytest.mark.parametrize("name", ["observation_space", "action_space"])
+def test_an_environment_without_a_space_is_named(name: str) -> None:
+    env = Plain()
+    setattr(env, name, None)
+    with pytest.raises(UserError, match=f"{name} of Plain to be a gymnasium Space; got NoneType"):
+        from_env(env, LIMITED)
+    with pytest.raises(UserError, match="Env to have an attribute observation_space"):
+        from_env(gymnasium.Env(), LIMITED)
+
+
+@pytest.mark.parametrize(("far", "fine"), [(1.01, True), (1.9, True), (2.1, False), (255, False)])
+def test_observations_far_outside_their_bounds_are_refused(far: float, fine: bool) -> None:
+    task = from_factory(partial(Plain, obs=(0.0, far)), LIMITED, 2)
+    if fine:
+        play(task)
+        return
+    words = r"observations at obs\[1\] within or near their bounds, -1 to 1; got .* environment 0"
+    with pytest.raises(UserError, match=words):
+        play(task)
+
+
+class Interrupts(Plain):
+    def step(self, action: Any) -> Any:
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("vector", [False, True])
+def test_an_interrupt_of_the_environments_own_is_named_and_a_persons_is_not(vector: bool) -> None:
+    def task() -> Any:
+        if vector:
+            return from_vector(SyncVectorEnv([Interrupts]), GymnasiumSettings())
+        return from_factory(Interrupts, LIMITED, 1)
+
+    with pytest.raises(KeyboardInterrupt):  # a signal reaches the main thread, and no other
+        walk(task(), 1)
+    with pytest.raises(EnvironmentFailedError, match=r"(?s)environment 0.*KeyboardInterrupt"):
+        Worker(0).run(lambda: walk(task(), 1))
+
+
+class Leaves(Plain):
+    def step(self, action: Any) -> Any:
+        os._exit(0)
+
+
+def test_a_worker_that_ends_its_process_quietly_is_named() -> None:
+    settings = GymnasiumSettings(time_limit=50, workers=True, worker_timeout=20.0)
+    task = from_factory(Leaves, settings, 1)
+    try:
+        with pytest.raises(EnvironmentFailedError, match=r"environment 0 .*exit code 0"):
+            walk(task, 1)
+    finally:
+        task.close()
+
+
+def test_integers_get_a_coverage_bin_for_each_value() -> None:
+    """A world of 2 x 31 cells is covered when every cell was seen."""
+
+    class Cells(Plain):
+        observation_space = spaces.Box(np.array([0, 0]), np.array([1, 30]), dtype=np.int64)
+
+    task = from_factory(Cells, GymnasiumSettings(time_limit=9, coverage_entries=(0, 1)), 1)
+    grid = task.spec.grid
+    assert grid is not None
+    assert grid.shape == (31, 2)
+    assert grid.extent == (-0.5, 1.5, -0.5, 30.5)
+    cells = np.stack(np.meshgrid([0, 1], np.arange(31)), -1).reshape(-1, 2).astype(np.float32)
+    assert sorted(task.bin_of(cells).tolist()) == list(range(62))
+    np.testing.assert_array_equal(task.bin_of(grid.centers), np.arange(62))
+    wide = GymnasiumSettings(time_limit=9, coverage_entries=(0,), coverage_high=(500.0,))
+    assert from_factory(Cells, wide, 1).spec.grid.shape == (20,)  # too many for a bin each

@@ -1,5 +1,6 @@
 """Observations and actions of Gymnasium in our terms, and back."""
 
+import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
@@ -142,3 +143,57 @@ def test_one_observation_and_a_batch_are_told_apart() -> None:
         layout.batch_of(np.zeros(3))
     with pytest.raises(UserError, match=r"obs of shape \(2,\); got tuple"):
         layout.batch_of((np.zeros(2), {}))  # what reset returns
+
+
+@pytest.mark.parametrize(
+    ("space", "obs", "message"),
+    [
+        (spaces.Discrete(3), 1.7, r"obs inside Discrete\(3\); got 1.7"),
+        (spaces.Discrete(3), np.nan, "got nan"),
+        (spaces.MultiBinary(2), [0, 2], r"obs inside MultiBinary\(2\); got 2"),
+        (spaces.MultiDiscrete([2, 3]), [1, 3], "inside MultiDiscrete.*got 3"),
+        (spaces.Dict({"dial": spaces.Discrete(2)}), {"dial": 0.5}, r"obs\['dial'\] inside"),
+        (spaces.Box(0, 255, (2,), np.uint8), [0.0, 300.0], "whole numbers from 0 to 255; got 300"),
+    ],
+)
+def test_numbers_that_name_nothing_are_refused(space: spaces.Space, obs: object, message: str):
+    with pytest.raises(UserError, match=message), np.errstate(invalid="ignore"):
+        Observations(space).flatten_one(obs)
+
+
+def test_pictures_stay_bytes() -> None:
+    space = spaces.Dict({"eye": spaces.Box(0, 255, (2, 2, 3), np.uint8)})
+    layout = Observations(space)
+    assert layout.spec.dtype == "uint8"
+    assert layout.flatten_one({"eye": np.full((2, 2, 3), 200, np.uint8)}).dtype == np.uint8
+    mixed = Observations(spaces.Dict({**space.spaces, "speed": spaces.Box(-1, 1, (1,))}))
+    assert mixed.spec.dtype == "float32"
+
+
+def test_which_entries_are_whole_numbers() -> None:
+    mixed = spaces.Tuple([spaces.Box(0, 1, (2,)), spaces.Box(0, 9, (1,), int), spaces.Discrete(2)])
+    assert Observations(mixed).integers == (False, False, True, True, True)
+
+
+@pytest.mark.parametrize(
+    "space", [spaces.MultiDiscrete([[2, 3]], start=[[1, -5]]), spaces.MultiBinary([2, 2])]
+)
+def test_every_combination_of_discrete_actions_is_a_choice(space: spaces.Space) -> None:
+    actions = Actions(space)
+    assert isinstance(actions.spec, Choice)
+    out = actions.to_env(np.eye(actions.spec.size, dtype=np.float32))
+    assert all(space.contains(action) for action in out)
+    assert len({action.tobytes() for action in out}) == actions.spec.size
+    assert actions.spec.size == {(1, 2): 6, (2, 2): 16}[space.shape]
+
+
+def test_the_advice_on_infinite_bounds_works() -> None:
+    class Free(gymnasium.Env):
+        observation_space = spaces.Box(-1, 1, (2,))
+        action_space = spaces.Box(-np.inf, np.inf, (3,))
+
+    with pytest.raises(UserError) as refused:
+        _ = Actions(Free().action_space).spec
+    advice = str(refused.value).split("or wrap it: ")[1]
+    env = eval(advice, {"gymnasium": gymnasium, "env": Free()})  # noqa: S307
+    assert Actions(env.action_space).spec == Box(3)

@@ -47,15 +47,15 @@ def test_a_run_that_does_not_fit_is_refused_before_anything_is_made(monkeypatch,
 def test_a_run_may_take_all_that_is_free_and_no_more(monkeypatch, needed, refused) -> None:
     monkeypatch.setattr(memory, "available_bytes", lambda: 1000)
     if not refused:
-        memory.require_memory(needed, replay=10)
+        memory.require_memory(needed, 10, 5, 9)
         return
     with pytest.raises(UserError):
-        memory.require_memory(needed, replay=10)
+        memory.require_memory(needed, 10, 5, 9)
 
 
 def test_where_nobody_knows_what_is_free_nothing_is_refused(monkeypatch) -> None:
     monkeypatch.setattr(memory, "available_bytes", lambda: None)
-    memory.require_memory(2**60, replay=0)
+    memory.require_memory(2**60, 0, 5, 9)
 
 
 def group(folder: Path, files: dict[str, str], limit: str) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
 import gymnasium
@@ -382,11 +383,11 @@ class Subject:
     env: gymnasium.Env
     trial: Trial
 
-    @property
+    @cached_property
     def observations(self) -> Observations:
         return Observations(self.env.observation_space)
 
-    @property
+    @cached_property
     def guard(self) -> Guard:
         action = Actions(self.env.action_space).spec
         return Guard(EnvSpec(name_of(self.env), self.observations.spec, action, 1), more="")
@@ -400,19 +401,17 @@ def observation_space(env: gymnasium.Env) -> Remark:
     return None
 
 
-def action_space(env: gymnasium.Env) -> Remark:
+def action_space(env: gymnasium.Env) -> None:
     """A finite `Box` of floats, or not too many choices."""
     _ = Actions(space_of(env, "action_space")).spec
-    return None
 
 
-def time_limit(env: gymnasium.Env) -> Remark:
+def time_limit(env: gymnasium.Env) -> None:
     """A time limit, if there is one, is a number of steps."""
     declared_limit(env)
-    return None
 
 
-def reset_signature(env: gymnasium.Env) -> Remark:
+def reset_signature(env: gymnasium.Env) -> None:
     """`reset(self, *, seed=None, options=None)`."""
     parameters = inspect.signature(env.unwrapped.reset).parameters
     anything = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
@@ -420,14 +419,12 @@ def reset_signature(env: gymnasium.Env) -> Remark:
     if missing and not anything:
         fix = "define reset(self, *, seed=None, options=None), with super().reset(seed=seed) in it"
         raise UserError("reset to take seed and options", f"no {', '.join(missing)}", fix)
-    return None
 
 
-def runs(subject: Subject) -> Remark:
+def runs(subject: Subject) -> None:
     """It plays without raising."""
     if subject.trial.error is not None:
         raise UserError("no exception", subject.trial.error, "see its own traceback above")
-    return None
 
 
 def reset_result(subject: Subject) -> Remark:
@@ -444,11 +441,10 @@ def step_result(subject: Subject) -> Remark:
     return None
 
 
-def observation_shape(subject: Subject) -> Remark:
+def observation_shape(subject: Subject) -> None:
     """Observations have the keys and shapes of the space, and are numbers."""
     for obs in subject.trial.observations:
         subject.observations.flatten_one(obs)
-    return None
 
 
 def observation_type(subject: Subject) -> Remark:
@@ -462,21 +458,19 @@ def observation_type(subject: Subject) -> Remark:
     return None
 
 
-def observation_finite(subject: Subject) -> Remark:
+def observation_finite(subject: Subject) -> None:
     """Observations are finite."""
     for number, obs in enumerate(subject.trial.observations):
         flat = subject.observations.flatten_one(obs)
         subject.guard.obs(flat[None], 1, f"observation {number}")
-    return None
 
 
-def observation_inside(subject: Subject) -> Remark:
+def observation_inside(subject: Subject) -> None:
     """Observations lie in the space."""
     space = subject.env.observation_space
     for obs in subject.trial.observations:
         if not space.contains(obs):
             raise UserError(f"observations in {space}", obs, "widen the space, or clip to it")
-    return None
 
 
 def observation_kept(subject: Subject) -> Remark:
@@ -487,12 +481,11 @@ def observation_kept(subject: Subject) -> Remark:
     return None
 
 
-def action_kept(subject: Subject) -> Remark:
+def action_kept(subject: Subject) -> None:
     """A step does not write into the action."""
     if subject.trial.action_changed:
         fix = "copy the action before clipping or scaling it"
         raise UserError("actions left as they are", "a step that wrote into its action", fix)
-    return None
 
 
 def rewards(subject: Subject) -> Remark:
@@ -504,18 +497,16 @@ def rewards(subject: Subject) -> Remark:
     return f"every reward was {paid.pop()}" if len(paid) == 1 else None
 
 
-def flags(subject: Subject) -> Remark:
+def flags(subject: Subject) -> None:
     """`terminated` and `truncated` are booleans."""
     for step in subject.trial.whole:
         require_flags(step)
-    return None
 
 
-def info(subject: Subject) -> Remark:
+def info(subject: Subject) -> None:
     """`info` is a dict."""
     for step in subject.trial.whole:
         require_info(step[4])
-    return None
 
 
 def episodes_end(subject: Subject) -> Remark:
@@ -538,7 +529,7 @@ def episodes_end(subject: Subject) -> Remark:
     return None
 
 
-def same_seed(subject: Subject) -> Remark:
+def same_seed(subject: Subject) -> None:
     """The seed decides the trajectory."""
     one, again = replayed(subject.env, SEED), replayed(subject.env, SEED)
     if not same(one, again):
@@ -546,7 +537,6 @@ def same_seed(subject: Subject) -> Remark:
         got = f"a difference {'in reset' if first == 0 else f'by step {first}'}"
         fix = "call super().reset(seed=seed) and draw from self.np_random only"
         raise UserError("the same trajectory from the same seed and actions", got, fix)
-    return None
 
 
 def resets_differ(subject: Subject) -> Remark:
@@ -563,10 +553,9 @@ def resets_differ(subject: Subject) -> Remark:
     return None
 
 
-def closes(subject: Subject) -> Remark:
+def closes(subject: Subject) -> None:
     """`close` does not raise."""
     subject.env.close()
-    return None
 
 
 BASICS: tuple[Question, ...] = (

@@ -96,13 +96,14 @@ def _left(folder: Path, names: Names) -> int | None:
     return int(limit) - int(usage) + int(parts.get(names.cache, 0))
 
 
-def require_memory(needed: int, replay: int) -> None:
+def require_memory(needed: int, replay: int, capacity: int, steps: int) -> None:
     """Refuse a run whose state cannot fit, before anything is allocated."""
+    enough = f" (no run of {steps:,} steps fills more)" if capacity > steps else ""
     available = available_bytes()
     if available is not None and needed > available:
         raise UserError(
             f"a run that fits into the {available / 2**30:.1f} GiB of free memory",
             f"{needed / 2**30:.1f} GiB, of which replay takes {replay / 2**30:.1f} GiB; "
             "activations come on top",
-            "lower replay_capacity, seeds or the network widths",
+            f"lower replay_capacity{enough}, seeds or the network widths",
         )

@@ -97,7 +97,8 @@ class Training:
     def begin(self, learned: Any = None) -> None:
         """Restore the newest checkpoint, or start, with the agent that was learned elsewhere."""
         shape = self.program.shape()
-        require_memory(tree_bytes(shape), tree_bytes(shape.replay))
+        capacity, steps = self.program.settings.replay_capacity, self.reporter.total
+        require_memory(tree_bytes(shape), tree_bytes(shape.replay), capacity, steps)
         restored = self.store.open(shape, columns_of(self.program, shape))
         if restored is not None:
             self.saved_step = restored.step
@@ -232,9 +233,12 @@ class Training:
                     )
 
     def _detail(self, rows: list[Row]) -> str:
-        name = "explore/coverage" if "explore/coverage" in rows[0] else "rollout/ep_rew_mean"
-        values = " ".join(f"{row[name]:.3f}" for row in rows)
-        return f"{name.split('/')[1]} {values}"
+        grid = self.program.spec.grid
+        if grid is None:
+            return "ep_rew_mean " + " ".join(f"{row['rollout/ep_rew_mean']:.3f}" for row in rows)
+        bins, shares = int(grid.eligible.sum()), [row["explore/coverage"] for row in rows]
+        seen = " ".join(f"{share:.3f} ({round(share * bins):,})" for share in shares)
+        return f"coverage {seen} of {bins:,} bins"
 
 
 @jax.jit

@@ -18,7 +18,10 @@ from devote.core.errors import UserError
 from devote.core.guard import Guard
 from devote.core.settings import defaults, fit, whole_number
 from devote.core.types import Agent, Env, HostEnv
+from devote.core.worker import Worker
 from devote.envs.spaces import Actions, Observations
+from devote.loops.evaluate import evaluate
+from devote.loops.host import HostEvaluation
 from devote.loops.loop import QUICK_COMPILE, Program, run_keys
 from devote.loops.progress import Reporter
 from devote.loops.run_dir import (
@@ -33,11 +36,13 @@ from devote.loops.run_dir import (
 )
 from devote.loops.signals import StopRequest
 from devote.loops.train import Training
-from devote.play import evaluate
 from devote.presets import PRESETS
 from devote.run import Run
 from devote.saved import SavedModel, read_model, read_model_state, saved_agent, write_model
 
+PATIENCE = 20
+"""Episode lengths that a batch may take for each episode asked of it; a vector environment does not
+always tell the true one."""
 Callback = Callable[[Row], bool | None]
 """Told the metrics of every chunk; False ends the learning."""
 
@@ -209,13 +214,32 @@ class Model:
         episodes = whole_number("episodes", episodes)
         only = self._source().fixed is not None
         env = self.env if only else self._source().make(self.run, min(episodes, 16))
-        found = evaluate(self.agent, env, self.state, self._exploit, episodes, self.run.seed)
+        found = self._evaluate(env, episodes)
         if not only:
             _close(env)
         elif self._training is not None:
             # the episodes that were under way are gone
             self._training.state, _ = self.program.resume(self._training.state)
         return found
+
+    def _evaluate(self, env: Env | HostEnv, episodes: int) -> dict[str, float]:
+        key = jax.random.key(self.run.seed)
+        if isinstance(env, HostEnv):
+            each = -(-episodes // env.num_envs)
+            episodes = each * env.num_envs
+            worker = Worker(self.run.loop.env_timeout)
+            seeds = (self.run.seed,)
+            player = HostEvaluation(
+                self.agent, lambda _: env, env.num_envs, seeds, worker, each, PATIENCE
+            )
+            metrics = worker.run(lambda: player.run(self.state, key))
+            worker.close()
+        else:
+            key = jax.random.fold_in(key, 1)
+            play = jax.jit(lambda state: evaluate(self.agent, env, state, episodes, key))
+            metrics = play(self.state)
+        found = {name.removeprefix("eval/"): float(value) for name, value in metrics.items()}
+        return found | {"episodes": float(episodes)}
 
     def save(self, path: str | Path) -> None:
         """Write the agent as safetensors and a table that says what it is."""

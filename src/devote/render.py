@@ -2,7 +2,7 @@
 
 import math
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from inspect import signature
@@ -11,13 +11,13 @@ from typing import Annotated, Any, NamedTuple
 
 import gymnasium
 import jax
-import jax.numpy as jnp
 import numpy as np
 import tyro
 
 from devote.build import build_agent, build_env
 from devote.core.errors import UserError
 from devote.core.types import Agent, Env, Grid, HostEnv
+from devote.core.worker import Worker
 from devote.envs.brax import BraxSettings, PlaygroundSettings, StatefulTask
 from devote.envs.gymnasium import GymnasiumSettings, from_factory
 from devote.envs.mujoco.batch import MujocoEnv
@@ -25,12 +25,12 @@ from devote.envs.mujoco.rendering import backend, frames
 from devote.envs.naming import Factory, Registered, factory_of, import_factory
 from devote.envs.vector import GymnasiumList
 from devote.figures.film import grid_frames, require_film, save_film
+from devote.loops.evaluate import Decide, play
+from devote.loops.host import SeedEnvs, play_host
 from devote.run import Run
 from devote.saved import saved_agent, saved_run, saved_task
 
 RENDER_MODE = "rgb_array"
-Decide = Callable[[Any, Any, Any, Any], tuple[Any, Any]]
-"""(memory, observation, whether an episode opens, key) -> (action, memory)"""
 
 
 @dataclass(frozen=True)
@@ -78,10 +78,10 @@ def render(asked: Render) -> Path:
     decide = decision(agent, learned(asked.run, run, seed, agent), asked.explore)
     key = jax.random.fold_in(jax.random.key(seed), asked.episode)
     if isinstance(env, HostEnv):
-        shots = play_host(env, decide, agent.remember(1), camera.snap, key)
+        shots = film_host(env, decide, agent.remember(1), camera.snap, key)
     else:
-        shots = play_jax(env, decide, agent.remember(1), camera.snap, key)
-    return save_film(camera.develop(list(shots)), path, asked.rate)
+        shots = film_jax(env, decide, agent.remember(1), camera.snap, key)
+    return save_film(camera.develop(shots), path, asked.rate)
 
 
 def _require_numbers(asked: Render) -> None:
@@ -140,47 +140,51 @@ def learned(directory: Path, run: Run, seed: int, agent: Agent) -> Any:
 
 
 def decision(agent: Agent, state: Any, explore: bool) -> Decide:
-    """The actor as a function of one observation."""
+    """The actor as a function of observations."""
 
     def decide(memory: Any, obs: Any, first: Any, key: Any) -> tuple[Any, Any]:
-        if not explore:
-            return agent.exploit(state, obs[None])[0], memory
-        action, memory = agent.act(state, memory, obs[None], first[None], key)
-        return action[0], memory
+        if explore:
+            return agent.act(state, memory, obs, first, key)
+        return agent.exploit(state, obs), memory
 
-    return jax.jit(decide)
+    return decide
 
 
-def play_jax(
+def film_jax(
     env: Env, decide: Decide, memory: Any, snap: Callable[[Any], Any], key: Any
-) -> Iterator[Any]:
+) -> list[Any]:
     """Snapshots of an episode of a task in JAX, its end included."""
-    reset, step, observe = jax.jit(env.reset), jax.jit(env.step), jax.jit(env.observe)
-    world = reset(jax.random.fold_in(key, 0))
-    yield snap(world)
-    for t in range(env.spec.episode_length):
-        act_key, step_key = jax.random.split(jax.random.fold_in(key, t + 1))
-        action, memory = decide(memory, observe(world), jnp.asarray(t == 0), act_key)
-        world, outcome = step(world, action, step_key)
-        yield snap(world)
-        if outcome.terminated:
-            return
+
+    def one(worlds: Any) -> Any:
+        return jax.tree.map(lambda x: x[0], worlds)
+
+    sums, worlds = jax.jit(lambda: play(env, decide, memory, 1, key, one))()
+    worlds = jax.tree.map(np.asarray, worlds)
+    length = int(sums.length[0])
+    return [snap(jax.tree.map(lambda x, t=t: x[t], worlds)) for t in range(length + 1)]
 
 
-def play_host(
+def film_host(
     env: HostEnv, decide: Decide, memory: Any, snap: Callable[[Any], Any], key: Any
-) -> Iterator[Any]:
+) -> list[Any]:
     """Snapshots of an episode on the host, until the step before the next one starts."""
-    obs = env.reset(jax.random.fold_in(key, 0))
-    yield snap(obs)
-    for t in range(env.spec.episode_length):
+    shots: list[Any] = []
+    act = jax.jit(decide)
+
+    def next_action(obs: np.ndarray, t: int) -> tuple[Any, Any]:
+        nonlocal memory
         act_key, step_key = jax.random.split(jax.random.fold_in(key, t + 1))
-        action, memory = decide(memory, obs[0], np.asarray(t == 0), act_key)
-        done = env.step(np.asarray(action)[None], step_key)
-        if done.terminated[0] or done.truncated[0]:
-            return
-        obs = done.obs
-        yield snap(obs)
+        action, memory = act(memory, obs, np.asarray([t == 0]), act_key)
+        return action, step_key
+
+    worker = Worker(0)  # nobody waits for it in another thread
+    envs = SeedEnvs((env,), ["a film"], worker)
+    limit = env.spec.episode_length
+    play_host(
+        envs, next_action, jax.random.fold_in(key, 0), 1, limit, lambda o: shots.append(snap(o))
+    )
+    worker.close()
+    return shots
 
 
 def camera_of(env: Env | HostEnv, bins: bool) -> Camera:

@@ -379,7 +379,8 @@ class SeedEnvs:
 
     def __init__(self, envs: tuple[HostEnv, ...], names: list[str], worker: Worker) -> None:
         self.envs, self.names, self.worker = envs, names, worker
-        self.guard = Guard(envs[0].spec)
+        self.spec: EnvSpec = envs[0].spec
+        self.guard = Guard(self.spec)
         self.who = [
             f"one of the {env.num_envs} environments {env.spec.name} of {name}"
             for env, name in zip(envs, names, strict=True)
@@ -442,28 +443,35 @@ class SeedEnvs:
 
 
 class HostEvaluation:
-    """The exploitation actor in `episodes` environments, built when they are first needed."""
+    """The exploitation actor in `num_envs` environments, built when they are first needed, each of
+    which plays `each` complete episodes."""
 
     def __init__(
         self,
         agent: Agent,
         make: Callable[[int], HostEnv],
-        episodes: int,
+        num_envs: int,
         seeds: tuple[int, ...],
         worker: Worker,
+        each: int = 1,
+        patience: int = 1,
     ) -> None:
-        self.agent, self.make, self.episodes, self.seeds = agent, make, episodes, seeds
-        self.worker = worker
+        self.agent, self.make, self.num_envs, self.seeds = agent, make, num_envs, seeds
+        self.worker, self.each, self.patience = worker, each, patience
         self.envs: SeedEnvs | None = None
-        self._exploit = jax.jit(
-            lambda agent, obs, keys, t: (self.agent.exploit(agent, obs), keys[t])
-        )
+        self._exploit = jax.jit(self._decide)
         self._keys = jax.jit(self._all_keys)
         self._one = jax.jit(lambda tree, i: jax.tree.map(lambda x: x[i], tree))
 
+    def _decide(self, agent: Any, obs: Array, keys: Array, t: int) -> tuple[Array, Array]:
+        return self.agent.exploit(agent, obs), keys[t]
+
     def _all_keys(self, key: PRNGKeyArray) -> tuple[Array, Array]:
         reset_key, run_key = jax.random.split(jax.random.fold_in(key, 1))
-        return reset_key, jax.random.split(run_key, self.agent.spec.episode_length)
+        return reset_key, jax.random.split(run_key, self._limit())
+
+    def _limit(self) -> int:
+        return self.patience * self.each * self.agent.spec.episode_length
 
     def names(self) -> list[str]:
         """What is reported."""
@@ -474,7 +482,7 @@ class HostEvaluation:
         """Compile decisions; no environment is needed for that."""
         if len(self.seeds) > 1:
             agent, key = self._one((agent, key), 0)
-        obs = empty_steps(self.agent.spec, (self.episodes,)).transition.obs
+        obs = empty_steps(self.agent.spec, (self.num_envs,)).transition.obs
         self._exploit.lower(agent, obs, self._keys(key)[1], 0).compile()
 
     def run(self, agent: Any, key: PRNGKeyArray) -> Metrics:
@@ -492,34 +500,53 @@ class HostEvaluation:
 
     def _play(self, agent: Any, key: PRNGKeyArray) -> Metrics:
         if self.envs is None:
-            self.envs = SeedEnvs((self.make(self.episodes),), ["an evaluation"], self.worker)
-        spec = self.agent.spec
+            self.envs = SeedEnvs((self.make(self.num_envs),), ["an evaluation"], self.worker)
         reset_key, keys = self._keys(key)
-        obs = self.envs.reset((reset_key,))[0]
-        sums = jax.tree.map(np.array, Episodes.start(spec, self.episodes))
-        alive = np.ones(self.episodes, bool)
-        for t in range(spec.episode_length):
-            action, step_key = self._exploit(agent, obs, keys, t)
-            step = self.envs.step(0, np.asarray(action), step_key, t)
-            counted = alive & step.valid
-            sums = Episodes(
-                length=sums.length + counted,
-                reward=sums.reward + np.where(counted, step.reward, np.float32(0)),
-                success=sums.success | (counted & step.success),
-                terms={
-                    name: total + np.where(counted, step.terms[name], np.float32(0))
-                    for name, total in sums.terms.items()
-                },
-            )
-            alive &= ~(step.terminated | step.truncated)
-            obs = step.obs
-            if not alive.any():
-                return evaluation_metrics(jax.tree.map(jnp.asarray, sums), spec)
-        raise UserError(
-            f"every episode of {spec.name} to end within {spec.episode_length} steps",
-            f"{alive.sum()} of {self.episodes} still going on in an evaluation",
-            "end them, or state the true episode length",
+        sums = play_host(
+            self.envs,
+            lambda obs, t: self._exploit(agent, obs, keys, t),
+            reset_key,
+            self.each,
+            self._limit(),
         )
+        return evaluation_metrics(jax.tree.map(jnp.asarray, sums), self.agent.spec)
+
+
+def play_host(
+    envs: SeedEnvs,
+    decide: Callable[[np.ndarray, int], tuple[Any, PRNGKeyArray]],
+    reset_key: PRNGKeyArray,
+    each: int,
+    limit: int,
+    watch: Callable[[np.ndarray], None] = lambda obs: None,
+) -> Episodes:
+    """Sums of the first `each` episodes of every environment, played within `limit` vector steps.
+    `decide` gives actions and the environments' key; `watch` sees all observations decided on."""
+    spec, obs = envs.spec, envs.reset((reset_key,))[0]
+    env, number = np.arange(len(obs)), np.zeros(len(obs), int)
+    sums: Any = jax.tree.map(
+        lambda x: np.zeros((each, *x.shape), x.dtype), Episodes.start(spec, len(obs))
+    )
+    for t in range(limit):
+        watch(obs)
+        action, step_key = decide(obs, t)
+        step = envs.step(0, np.asarray(action), step_key, t)
+        counted = (number < each) & step.valid
+        place = (number[counted], env[counted])
+        sums.length[place] += 1
+        sums.reward[place] += step.reward[counted]
+        sums.success[place] |= step.success[counted]
+        for name, total in sums.terms.items():
+            total[place] += step.terms[name][counted]
+        number = number + (step.terminated | step.truncated)
+        obs = step.obs
+        if (number >= each).all():
+            return jax.tree.map(lambda x: x.T.reshape(-1), sums)
+    raise UserError(
+        f"every episode of {spec.name} to end within {spec.episode_length} steps",
+        f"{(number < each).sum()} of {len(obs)} environments still in theirs",
+        "end them, or state the true episode length",
+    )
 
 
 def empty_steps(spec: EnvSpec, shape: tuple[int, ...]) -> Step:

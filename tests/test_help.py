@@ -9,8 +9,7 @@ from typing import Any
 from devote.agents.sac import SacSettings
 from devote.agents.world_model import WorldModelSettings
 from devote.cli import Demo
-from devote.experiments.commands import Listing, Make
-from devote.experiments.compare import Compare
+from devote.experiments.commands import Compare, Listing, Make
 from devote.loops.settings import LoopSettings
 from devote.presets import smoke
 from devote.registry import AGENTS, TASKS

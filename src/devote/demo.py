@@ -5,8 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from devote.figures.demo import save_comparison
-from devote.figures.run import coverage_curves
+from devote.figures.maps import coverage_curves, save_comparison
 from devote.identity import identity
 from devote.loops.metrics_log import read
 from devote.loops.train import METRICS, train

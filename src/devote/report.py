@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from devote.core.arrays import write_npz
-from devote.figures.run import save_coverage, save_maps
+from devote.figures.maps import save_coverage, save_maps
 from devote.loops.metrics_log import read
 from devote.loops.train import METRICS, Result
 

@@ -8,8 +8,7 @@ import pytest
 from devote.core.types import Grid
 from devote.envs.coverage_bins import CoverageBins, EveryIndex
 from devote.envs.mujoco.bins import BoxBins
-from devote.figures.maps import planes
-from devote.figures.run import save_maps
+from devote.figures.maps import planes, save_maps
 
 
 def test_one_dimension_is_a_strip() -> None:

@@ -1,15 +1,17 @@
 """Agents compared on tasks at a scale: the runs that follow, each method with the same budget."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from devote.core.errors import UserError
-from devote.experiments.changes import changed, require_known, settable
-from devote.experiments.training import TrainingCell
+from devote.experiments.cells import TrainingCell
+from devote.experiments.changes import SHARED, changed, require_known, settable
 from devote.presets import PRESETS
 from devote.registry import AGENTS, TASKS
 from devote.run import Run, flat
+
+Key = tuple[str, str, int]
+"""Task, method and seed."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,7 @@ class Study:
     def missing(self) -> tuple[str, ...]:
         """Tasks and agents that the library does not have, or not at this scale."""
         tasks = [f"task {task.env}" for task in self.tasks if not self._has_task(task.env)]
-        agents = [f"agent {way.agent}" for way in self.methods if way.agent not in AGENTS]
+        agents = [f"agent {m.agent}" for m in self.methods if m.agent not in AGENTS]
         return tuple(dict.fromkeys(tasks + agents))
 
     def names(self) -> tuple[str, ...]:
@@ -110,13 +112,13 @@ class Study:
         shared = {name: text for name, text in task.changes if name in settable(run)}
         return changed(changed(run, shared), dict(method.changes))
 
-    def runs(self) -> dict[tuple[str, str, int], TrainingCell]:
+    def runs(self) -> dict[Key, TrainingCell]:
         """All runs that the library can do, by task, method and seed."""
         methods = [method for method in self.methods if method.agent in AGENTS]
         found = {}
         for task in self.tasks:
             if self._has_task(task.env):
-                self._require_known(task, methods)
+                self._check_changes(task, methods)
                 for seed in self.seeds(task):  # outside, so that all methods grow
                     for method in methods:
                         cell = TrainingCell(self.run(task, method, seed), self.root)
@@ -130,12 +132,24 @@ class Study:
             found.setdefault(task, []).append(cell)
         return found
 
-    def _require_known(self, task: Task, methods: list[Method]) -> None:
-        presets = [self.scale.run(task.env, method.agent) for method in methods]
-        known = dict.fromkeys(name for run in presets for name in settable(run))
-        require_known([name for name, _ in task.changes], known)
+    def _check_changes(self, task: Task, methods: list[Method]) -> None:
+        """Refuse changes that no method knows, or one value for all where a method is what it is by
+        having another one."""
+        presets = {method.name: flat(self.scale.run(task.env, method.agent)) for method in methods}
+        known = dict.fromkeys(name for preset in presets.values() for name in preset)
+        require_known([name for name, _ in task.changes], [n for n in known if n not in SHARED])
         for name, _ in task.changes:
-            _require_alike(name, {m.name: run for m, run in zip(methods, presets, strict=True)})
+            values = {method: preset[name] for method, preset in presets.items() if name in preset}
+            first, *others = values
+            for method in others:
+                if values[method] != values[first]:
+                    raise UserError(
+                        f"a setting that is the same for {first} and {method} before a change for "
+                        "all",
+                        f"{name}, which is {values[first]} for {first} and {values[method]} for "
+                        f"{method}",
+                        f"set it for one agent: {first},{name}=...",
+                    )
 
     def _has_task(self, env: str) -> bool:
         if env not in TASKS:
@@ -145,19 +159,6 @@ class Study:
         except KeyError:  # not every preset knows every task
             return False
         return True
-
-
-def _require_alike(name: str, presets: Mapping[str, Run]) -> None:
-    """Refuse one value for all where a method is what it is by having another one."""
-    values = {method: flat(run)[name] for method, run in presets.items() if name in flat(run)}
-    first, *others = values
-    for method in others:
-        if values[method] != values[first]:
-            raise UserError(
-                f"a setting that is the same for {first} and {method} before a change for all",
-                f"{name}, which is {values[first]} for {first} and {values[method]} for {method}",
-                f"set it for one agent: {first},{name}=...",
-            )
 
 
 def _require_own(method: Method, run: Run) -> None:

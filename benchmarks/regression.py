@@ -11,10 +11,10 @@ import numpy as np
 import tyro
 from jaxtyping import Array
 
+from devote.regression.data import gap
 from devote.regression.models import fit_pairs
 from devote.regression.priors import RFN, Trains
-from devote.regression.splits import gap
-from devote.regression.training import Training
+from devote.regression.training import FitSettings
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def main(sizes: Sizes) -> None:
     """Print both times and their ratio."""
     table = np.random.default_rng(0).uniform(size=(sizes.rows, sizes.inputs))
     inputs = [table[gap(table, split)[0]] for split in range(sizes.splits)]
-    training = Training(epochs=sizes.epochs)
+    training = FitSettings(epochs=sizes.epochs)
     batch = min(training.batch_size, 1 << (len(inputs[0]) - 1).bit_length())
     steps = -(-len(inputs[0]) // batch) * sizes.epochs
     prior = RFN(0.25, sizes.features, trains=sizes.trains)

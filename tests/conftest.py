@@ -35,6 +35,6 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture(autouse=True, scope="session")
 def each_function_is_drawn_once() -> None:
     """The studies of tests share their draws of the GP task; to factorise a kernel is work."""
-    from devote.regression import tasks
+    from devote.regression import data
 
-    tasks.draw_task = cache(tasks.draw_task)
+    data.draw_task = cache(data.draw_task)

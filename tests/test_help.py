@@ -10,8 +10,7 @@ from devote.agents.sac import SacSettings
 from devote.agents.world_model import WorldModelSettings
 from devote.build import AGENTS, TASKS
 from devote.cli import Demo
-from devote.experiments.commands import Listing, Make
-from devote.experiments.compare import Compare
+from devote.experiments.commands import Compare, Listing, Make
 from devote.loops.schedule import LoopSettings
 from devote.presets import smoke
 from devote.render import Render

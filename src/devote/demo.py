@@ -7,10 +7,10 @@ import numpy as np
 
 from devote.build import plan
 from devote.core.settings import identity
-from devote.figures.demo import save_comparison
-from devote.figures.run import coverage_curves
+from devote.figures.maps import coverage_curves, save_comparison
 from devote.loops.metrics_log import read
-from devote.loops.train import METRICS, train
+from devote.loops.run_dir import METRICS
+from devote.loops.train import train
 from devote.presets import desk
 from devote.run_report import FIGURES, draw_run
 

@@ -3,12 +3,11 @@
 from pathlib import Path
 
 from devote.core.arrays import write_npz
-from devote.figures.run import save_coverage, save_maps
+from devote.figures.maps import save_coverage, save_maps
 from devote.loops.loop import split_seeds
 from devote.loops.metrics_log import read
-from devote.loops.train import METRICS, Result
-
-FIGURES = "figures"
+from devote.loops.run_dir import FIGURES, METRICS
+from devote.loops.train import Result
 
 
 def draw_run(result: Result, directory: Path, title: str) -> list[Path]:

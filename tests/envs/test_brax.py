@@ -12,13 +12,7 @@ from tests.tiny import SAC
 
 from devote.agents.sac import Sac
 from devote.core.errors import UserError
-from devote.envs.brax import (
-    BraxSettings,
-    PlaygroundSettings,
-    StatefulTask,
-    brax,
-    playground,
-)
+from devote.envs.brax import BraxSettings, PlaygroundSettings, StatefulTask, brax, playground
 from devote.loops.fused import FusedLoop
 from devote.loops.schedule import LoopSettings
 

@@ -8,15 +8,7 @@ import numpy as np
 import pytest
 
 from devote.core.errors import UserError
-from devote.envs import (
-    SPIRAL,
-    U_MAZE,
-    PointMaze,
-    PointMazeSettings,
-    PointMazeWorld,
-    parse,
-    spiral,
-)
+from devote.envs import SPIRAL, U_MAZE, PointMaze, PointMazeSettings, PointMazeWorld, parse, spiral
 
 KEY = jax.random.key(0)
 TOUCHING = "#####\n#S# #\n# # #\n##  #\n#####"  # two walls meet at a corner

@@ -4,8 +4,8 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+from devote.experiments.cells import TrainingCell
 from devote.experiments.runner import available_cores, run_cells
-from devote.experiments.training import TrainingCell
 from devote.presets import PRESETS
 
 STEPS = 8_000  # ten checkpoints

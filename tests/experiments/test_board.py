@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 from fake import FakeCell
 
-from devote.experiments.board import Board
-from devote.experiments.durations import Durations
+from devote.experiments.durations import Board, Durations
 
 
 @dataclass(frozen=True)
@@ -64,7 +63,7 @@ def test_a_cell_that_went_on_tells_the_time_of_its_like_by_all_its_sittings(tmp_
 def test_failures_are_not_counted_as_done(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("devote.experiments.board.QUIET_SECONDS", 0.0)
+    monkeypatch.setattr("devote.experiments.durations.QUIET_SECONDS", 0.0)
     cells = [Halfway(tmp_path, number, share=0.5) for number in (1, 2, 3)]
     board = Board(cells, Durations(), cores=1)
     board.started(cells[0])

@@ -10,29 +10,28 @@ import pytest
 
 from devote import cli
 from devote.core.errors import UserError
-from devote.experiments import calibration, commands
-from devote.experiments.calibration import study_at
-from devote.experiments.calibration_cell import CalibrationCell, wall_time
-from devote.experiments.calibration_variants import _require_no_less, calibration_variants
-from devote.experiments.catalogue import FIGURES
-from devote.experiments.record import read_record, write_record
-from devote.experiments.runner import Outcome, _with_needs
-from devote.regression import plan
-from devote.regression.cells import read_result
-from devote.regression.plan import MEAN, PRESETS, Study
-from devote.regression.scores import LENGTHS
-from devote.regression.tasks import Variant
-from devote.regression.training import Training
+from devote.experiments import calibration_figures as calibration
+from devote.experiments import commands
+from devote.experiments.calibration_figures import Page, study_at, wall_time
+from devote.experiments.cells import read_record, write_record
+from devote.experiments.paper_figures import FIGURES
+from devote.experiments.runner import StudyOutcome, with_needs
+from devote.regression import study as calibration_study
+from devote.regression.models import AUTO, ENSEMBLE, LENGTHS, MEAN, ModelSpec, Variant, parse_model
+from devote.regression.study import PRESETS, CalibrationCell, CalibrationStudy
+from devote.regression.training import FitSettings
 
 
 @pytest.fixture
-def study(tmp_path: Path) -> Study:
+def study(tmp_path: Path) -> CalibrationStudy:
     """The smoke study, smaller still."""
-    return replace(study_at("smoke", tmp_path), members=2, training=Training(epochs=2))
+    return replace(study_at("smoke", tmp_path), members=2, training=FitSettings(epochs=2))
 
 
-def test_a_fit_needs_its_mean_and_is_made_once(study: Study, tmp_path: Path) -> None:
-    cell = CalibrationCell(study, "gp", "boot-ens")
+def test_a_fit_needs_its_mean_and_is_made_once(
+    study: CalibrationStudy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cell = CalibrationCell(study, "gp", ENSEMBLE)
     (mean,) = cell.needs
     assert (mean.model, mean.needs) == (MEAN, ())
     for one in (mean, cell):
@@ -41,9 +40,8 @@ def test_a_fit_needs_its_mean_and_is_made_once(study: Study, tmp_path: Path) -> 
         assert one.finished()
         write_record(one, 3.0)
     out = tmp_path / "out"
-    figure = calibration._figure(
-        "tab:calibration_main", "Calibration", "smoke", study, calibration._table
-    )
+    monkeypatch.setitem(PRESETS, "smoke", ("", replace(study, out=PRESETS["smoke"][1].out)))
+    figure = calibration.calibration_table("smoke", tmp_path)
     written = figure.draw(out, "devote figure tab:calibration_main")
     assert [path.name for path in written] == ["table.md", "table.csv", "README.md"]
     assert "scale smoke, preset smoke" in (out / "table.md").read_text()
@@ -53,17 +51,20 @@ def test_a_fit_needs_its_mean_and_is_made_once(study: Study, tmp_path: Path) -> 
     assert "of wall time on 1 core." in text
 
 
-def test_a_table_is_not_written_over_one_that_holds_more(study: Study, tmp_path: Path) -> None:
-    for one in (CalibrationCell(study, "gp", MEAN), CalibrationCell(study, "gp", "boot-ens")):
+def test_a_table_is_not_written_over_one_that_holds_more(
+    study: CalibrationStudy, tmp_path: Path
+) -> None:
+    for one in (CalibrationCell(study, "gp", MEAN), CalibrationCell(study, "gp", ENSEMBLE)):
         one.make()
     out = tmp_path / "out"
     out.mkdir()
-    assert calibration._table(study, "a caption", out)
+    page = Page(study, "a caption", "a command", out)
+    assert calibration.draw_table(page)
     table = (out / "table.csv").read_text()
     held = table + table.splitlines()[1].replace("boot-ens", "mlp-100x2") + "\n"
     (out / "table.csv").write_text(held)
     with pytest.raises(UserError, match=r"table\.csv; got all but 1, such as mlp-100x2 on gp"):
-        calibration._table(study, "a caption", out)
+        calibration.draw_table(page)
     assert (out / "table.csv").read_text() == held
 
 
@@ -73,10 +74,10 @@ def test_scales_share_the_cells_of_the_paper_s_settings(tmp_path: Path) -> None:
     assert len(paper) == 9 * 4 + 1  # the exact GP
 
 
-def test_identity_knows_settings_dataset_and_model(study: Study) -> None:
-    cell = CalibrationCell(study, "gp", "boot-ens")
+def test_identity_knows_settings_dataset_and_model(study: CalibrationStudy) -> None:
+    cell = CalibrationCell(study, "gp", ENSEMBLE)
     others = [
-        replace(cell, model="rfn-0.5"),
+        replace(cell, model=LENGTHS[1]),
         replace(cell, dataset="yacht"),
         replace(cell, study=replace(study, splits=3)),
     ]
@@ -86,7 +87,7 @@ def test_identity_knows_settings_dataset_and_model(study: Study) -> None:
 
 
 def test_variants_need_the_means_of_their_own_places(tmp_path: Path) -> None:
-    cells = _with_needs(calibration_variants("desk", tmp_path).cells())
+    cells = with_needs(calibration.calibration_variants("desk", tmp_path).cells())
     places = [(cell.study.out, cell.dataset, cell.model) for cell in cells]
     needed = {(n.study.out, n.dataset, n.model) for cell in cells for n in cell.needs}
     assert needed <= set(places)
@@ -95,22 +96,23 @@ def test_variants_need_the_means_of_their_own_places(tmp_path: Path) -> None:
 
 def test_variants_are_not_written_over_a_fuller_table(tmp_path: Path) -> None:
     path = tmp_path / "table.md"
-    _require_no_less(path, "| a | - | - |")
-    path.write_text("| a | 1 | - |")
-    _require_no_less(path, "| a | - | 1 |")
+    calibration.write_variants(path, "| a | - | - |")
+    calibration.write_variants(path, "| a | 1 | - |")
+    calibration.write_variants(path, "| a | - | 1 |")
     with pytest.raises(UserError, match=r"in .*table\.md; got fewer, by 1 of its"):
-        _require_no_less(path, "| a | - | - |")
+        calibration.write_variants(path, "| a | - | - |")
+    assert path.read_text() == "| a | - | 1 |"
 
 
-def in_process(cells: list[CalibrationCell], *_: object) -> Outcome:
+def in_process(cells: list[CalibrationCell], *_: object) -> StudyOutcome:
     """The runner without processes: tiny fits would not be worth them."""
-    for cell in _with_needs(cells):
+    for cell in with_needs(cells, unfinished=True):
         assert 0 <= cell.progress() < 1
         assert cell.make()
         write_record(cell, 1.0)
         assert cell.progress() == 1
         assert "python -m devote.regression.study" in read_record(cell.record)["command"]
-    return Outcome(len(cells))
+    return StudyOutcome(len(cells))
 
 
 @pytest.fixture(scope="module")
@@ -134,11 +136,12 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_every_label_from_command_to_files(
     label: str, files: list[str], runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tiny = {"members": 2, "variant": Variant(features=8), "training": Training(epochs=1)}
+    tiny = {"members": 2, "variant": Variant(features=8), "training": FitSettings(epochs=1)}
     text, smoke = PRESETS["smoke"]
     monkeypatch.setitem(PRESETS, "smoke", (text, replace(smoke, **tiny)))
     monkeypatch.setattr(commands, "run_cells", in_process)
-    monkeypatch.setattr(plan, "SIZES", ("mlp-100x2", "mlp-8x1"))
+    sizes = (ModelSpec("mlp", (100, 2)), ModelSpec("mlp", (8, 1)))
+    monkeypatch.setattr(calibration_study, "SIZES", sizes)
     words = ["figure", label, "--scale", "smoke", "--runs", str(runs), "--out", str(tmp_path)]
     assert cli.dispatch(words) == 0
     assert all((tmp_path / file).stat().st_size > 100 for file in files)
@@ -161,16 +164,17 @@ def test_every_label_from_command_to_files(
         check_automatic_length(study_at("smoke", runs))
 
 
-def check_automatic_length(study: Study) -> None:
+def check_automatic_length(study: CalibrationStudy) -> None:
     """Every split is that of the fixed cell of the length chosen."""
-    auto = read_result(study, "gp", "rfn-auto")
+    auto = CalibrationCell(study, "gp", AUTO).result()
     for split, length in enumerate(auto["lengths"]):
-        assert f"rfn-{length:g}" in LENGTHS
-        fixed = read_result(study, "gp", f"rfn-{length:g}")
+        model = parse_model(f"rfn-{length:g}")
+        assert model in LENGTHS
+        fixed = CalibrationCell(study, "gp", model).result()
         assert auto["splits"][split] == fixed["splits"][split]
     (study.out / "gp/rfn-4.json").unlink()
     with pytest.raises(ValueError, match=r"no gp rfn-4"):
-        CalibrationCell(study, "gp", "rfn-auto").make()
+        CalibrationCell(study, "gp", AUTO).make()
 
 
 def test_every_calibration_label_is_tested() -> None:
@@ -179,18 +183,18 @@ def test_every_calibration_label_is_tested() -> None:
     assert ours == {label for label, _ in marks[0].args[1]}
 
 
-def test_automatic_length_needs_the_fixed_cells(study: Study) -> None:
-    auto = CalibrationCell(study, "gp", "rfn-auto")
+def test_automatic_length_needs_the_fixed_cells(study: CalibrationStudy) -> None:
+    auto = CalibrationCell(study, "gp", AUTO)
     assert [need.model for need in auto.needs] == [MEAN, *LENGTHS]
-    assert [cell.model for cell in _with_needs([auto])] == [MEAN, *LENGTHS, "rfn-auto"]
+    assert [cell.model for cell in with_needs([auto], unfinished=True)] == [MEAN, *LENGTHS, AUTO]
     assert auto.size == 0
 
 
 def test_cells_of_other_settings_are_listed_left_out_and_not_overwritten(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], study: Study
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], study: CalibrationStudy
 ) -> None:
-    other = replace(study, training=Training(epochs=1))
-    for model in (MEAN, "boot-ens"):
+    other = replace(study, training=FitSettings(epochs=1))
+    for model in (MEAN, ENSEMBLE):
         assert CalibrationCell(other, "gp", model).make()
     assert cli.dispatch(["figures", "--scale", "smoke", "--runs", str(tmp_path)]) == 0
     listed = capsys.readouterr().out
@@ -198,7 +202,7 @@ def test_cells_of_other_settings_are_listed_left_out_and_not_overwritten(
     figure = calibration.calibration_table("smoke", tmp_path)
     assert figure.draw(tmp_path / "out", "x") == []
     with pytest.raises(ValueError, match="another `out`"):
-        CalibrationCell(study, "gp", "boot-ens").make()
+        CalibrationCell(study, "gp", ENSEMBLE).make()
 
 
 def test_wall_time_counts_what_overlaps_once() -> None:

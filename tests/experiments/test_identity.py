@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from devote.build import plan
 from devote.core.errors import UserError
 from devote.core.settings import defaults, differences, identity
-from devote.experiments.training import TrainingCell
+from devote.experiments.cells import TrainingCell
 from devote.loops.train import train
 from devote.presets import PRESETS
 from devote.run import Run
@@ -35,7 +34,7 @@ class Settings:
 
 def test_other_processes_agree_whatever_their_hash_seed() -> None:
     code = (
-        "from devote.presets import PRESETS; from devote.core.settings import identity;"
+        "from devote.presets import PRESETS; from devote.identity import identity;"
         "print(identity(PRESETS['desk']('deep_sea', 'devote')))"
     )
     command = [sys.executable, "-c", code]
@@ -108,7 +107,7 @@ def test_a_cell_begun_before_a_setting_existed_goes_on(tmp_path: Path) -> None:
     (cell.folder / "settings.json").write_text(json.dumps(before))
 
     def begin(run: Run) -> None:
-        train(replace(plan(run, cell.folder), steps=0), silent=True)
+        train(replace(run.plan(cell.folder), steps=0), silent=True)
 
     begin(cell.run)
     with pytest.raises(UserError, match="env_timeout: saved nothing, asked 5"):

@@ -17,10 +17,10 @@ import pytest
 from fake import FakeCell
 
 from devote.core.errors import UserError
-from devote.experiments import runner, worker
-from devote.experiments.board import Board
-from devote.experiments.record import read_record
-from devote.experiments.runner import available_cores, run_cells
+from devote.experiments import runner
+from devote.experiments.cells import read_record
+from devote.experiments.durations import Board
+from devote.experiments.runner import available_cores, locked, run_cells
 
 FAKE = Path(__file__).parent / "fake.py"
 
@@ -96,7 +96,7 @@ def test_a_worker_does_not_outlive_its_runner(tmp_path: Path) -> None:
 def test_a_cell_that_another_process_is_at_comes_later_and_holds_no_core(
     made: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runner, "PAUSE", 0.2)
+    monkeypatch.setattr(runner, "RETRY_SECONDS", 0.2)
     (tmp_path / "work").mkdir()
     lock, cells = hold(tmp_path / "work" / "fake0.lock", 1), [FakeCell(tmp_path, i) for i in (0, 1)]
 
@@ -183,12 +183,12 @@ def test_of_the_same_work_the_larger_is_done(tmp_path: Path) -> None:
 def test_workers_are_stopped_when_the_runner_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(self: object) -> None:
+    def broken(*_: object) -> None:
         while not lines(tmp_path / "starts"):
             time.sleep(0.02)
         raise UserError("a record", "half of one", "delete it")
 
-    monkeypatch.setattr(runner._Sitting, "glance", broken)
+    monkeypatch.setattr(Board, "show", broken)
     started = time.monotonic()
     with pytest.raises(UserError, match="half of one"):
         run_cells([FakeCell(tmp_path, 0, pause=60.0)], tmp_path, silent=True)
@@ -223,7 +223,7 @@ class Unwanted(FakeCell):
         raise RuntimeError("unwanted")
 
 
-def test_the_log_of_another_sitting_is_no_reason(tmp_path: Path) -> None:
+def test_the_log_of_an_earlier_process_is_no_reason(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     log = tmp_path / "work" / "fake0.log"
     log.write_text("a traceback of last week\n")
@@ -242,9 +242,9 @@ def test_where_files_cannot_be_locked_cells_are_made_all_the_same(
 
     monkeypatch.setattr(fcntl, "flock", refuse)
     with open(os.devnull) as file:
-        assert worker._locked(file)
+        assert locked(file)
         with pytest.raises(OSError, match="refused"):  # a broken disk is no missing lock
-            worker._locked(file)
+            locked(file)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="affinity is Linux's")

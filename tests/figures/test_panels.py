@@ -1,16 +1,14 @@
 """Panels of curves: readable however many methods there are, and however few runs."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
-from devote.experiments.coverage import ABLATIONS
-from devote.figures import curves
-from devote.figures.curves import Panel, save_panels
-from devote.figures.style import Figure
+from devote.experiments.paper_figures import ABLATIONS
+from devote.figures.learning_curves import Panel, save_panels
 from devote.measure.curves import Curve
 
 LONG = [f"thompson num_members={n} prior_width=256" for n in range(15)]
@@ -23,14 +21,17 @@ def panel(methods: list[str], unfinished: list[str]) -> Panel:
 
 
 @pytest.fixture
-def drawn(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Figure]]:
+def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
     """Figures as they are saved."""
     found: list[Figure] = []
-    close = curves.plt.close
-    monkeypatch.setattr(curves.plt, "close", found.append)
-    yield found
-    for figure in found:
-        close(figure)
+    save = Figure.savefig
+
+    def noting(figure: Figure, path: Path) -> None:
+        found.append(figure)
+        save(figure, path)
+
+    monkeypatch.setattr(Figure, "savefig", noting)
+    return found
 
 
 @pytest.mark.parametrize("count", [1, 2, 5])

@@ -1,13 +1,19 @@
-"""Colours: an agent's own everywhere, and never two alike in a figure."""
+"""Colours: an agent's own everywhere, and never two alike in a figure; a style that stays there."""
 
+import subprocess
+import sys
 from itertools import combinations
+from pathlib import Path
 
+import matplotlib
 import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
 
-from devote.experiments.catalogue import FIGURES
-from devote.experiments.coverage import ABLATIONS, RIVALS
-from devote.figures.style import COLOURS, SPARE, looks_of, plt, wrapped
+from devote.experiments.paper_figures import ABLATIONS, FIGURES, RIVALS
+from devote.figures.maps import save_coverage
+from devote.figures.style import COLOURS, SPARE, looks_of, styled, wrapped
 
 
 def test_methods_of_a_figure_have_different_colours() -> None:
@@ -28,9 +34,28 @@ def test_methods_of_a_figure_have_different_colours() -> None:
 
 def test_a_long_title_stays_within_a_narrow_figure() -> None:
     title = "Coverage without rewards: DEVOTE and its rivals"
-    figure = plt.figure(figsize=(3.2, 3.3))
+    figure = Figure(figsize=(3.2, 3.3))
     text = figure.suptitle(wrapped(figure, title, 11), fontsize=11)
-    box = text.get_window_extent(figure.canvas.get_renderer())
-    plt.close(figure)
+    box = text.get_window_extent(FigureCanvasAgg(figure).get_renderer())
     assert box.x0 >= 0
     assert box.x1 <= figure.bbox.width
+
+
+def test_drawing_leaves_backend_and_style_of_the_user_alone(tmp_path: Path) -> None:
+    before = dict(matplotlib.rcParams)
+    metrics = {name: np.arange(3.0) for name in ("step", "seed", "explore/coverage")}
+    save_coverage(metrics, tmp_path / "coverage.png", "a title")
+    assert dict(matplotlib.rcParams) == before
+    with styled:  # or this test says nothing
+        assert dict(matplotlib.rcParams) != before
+
+
+def test_importing_the_figures_chooses_no_backend() -> None:
+    rooms = ("calibration_plots", "film", "learning_curves", "maps", "style")
+    imports = "".join(f"import devote.figures.{room};" for room in rooms)
+    code = (
+        f"import matplotlib; matplotlib.use('template'); old = dict(matplotlib.rcParams); {imports}"
+        "assert dict(matplotlib.rcParams) == old; assert matplotlib.get_backend() == 'template';"
+        "import sys; assert 'matplotlib.pyplot' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -7,14 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import tyro
-from devote.registry import AGENTS, TASKS
-from devote.words import parse_train
 
-from devote.experiments.catalogue import FIGURES
-from devote.experiments.training import TrainingCell, command
+from devote.build import AGENTS, TASKS
+from devote.cli import parse_train
+from devote.experiments.cells import TrainingCell, command
+from devote.experiments.paper_figures import FIGURES
 from devote.presets import PRESETS
-from devote.regression.plan import PRESETS as FITS
-from devote.regression.plan import identity as fit_identity
+from devote.regression.models import parse_model
+from devote.regression.study import PRESETS as FITS
+from devote.regression.study import CalibrationCell
 
 SCALES = ("smoke", "desk", "paper")
 PRESET_NAMES, TASK_NAMES, AGENT_NAMES = tuple(PRESETS), tuple(TASKS), tuple(AGENTS)
@@ -49,7 +50,7 @@ def fit_of(words: list[str]) -> str:
     """Identity of the fit that `python -m devote.regression.study ...` computes alone."""
     bare, told = _without(words, "--datasets", "--models")
     study = _typed_study(tuple(bare))
-    return f"{study.out.name}-{fit_identity(study, told['datasets'], told['models'])}"
+    return CalibrationCell(study, told["datasets"], parse_model(told["models"])).identity
 
 
 def figure_cells() -> Iterator[tuple[str, str, Any]]:

@@ -27,7 +27,6 @@ with RunDirectory(Path(sys.argv[1])):
 RACE = """
 import os, sys
 from pathlib import Path
-from devote.core.errors import UserError
 
 def race(path, start, finish):
     for gate in (start, finish): os.close(gate[1])

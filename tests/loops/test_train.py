@@ -24,9 +24,9 @@ from devote.loops.fused import FusedLoop, FusedProgram
 from devote.loops.loop import Program, Stage
 from devote.loops.metrics_log import read
 from devote.loops.progress import Reporter
-from devote.loops.run_dir import MemoryStore
+from devote.loops.run_dir import METRICS, MemoryStore
 from devote.loops.signals import StopRequest
-from devote.loops.train import METRICS, Plan, Training, train
+from devote.loops.train import Plan, Training, train
 
 STAGES: tuple[Stage, ...] = ("prefill", "chunk", "refresh", "evaluate")
 # what takes time to compile; the host loop has a few one-liners besides

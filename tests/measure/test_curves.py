@@ -8,21 +8,20 @@ from devote.measure.curves import (
     BINS,
     WINDOW,
     Curve,
-    Observations,
+    SeedCurve,
     aggregate,
     bin_means,
     cut,
     interpolated,
     over_seeds,
     smoothed,
-    summary,
 )
 
 NAN = np.nan
 
 
-def seed(steps: list[float], values: list[float]) -> Observations:
-    return Observations(np.array(steps, float), np.array(values, float))
+def seed(steps: list[float], values: list[float]) -> SeedCurve:
+    return SeedCurve(np.array(steps, float), np.array(values, float))
 
 
 def test_paper_numbers() -> None:
@@ -39,7 +38,7 @@ def test_every_edge_closes_its_own_bin() -> None:
     for budget in (60_512, 962_048, 0.7, 1e7):
         edges = budget * np.arange(1, BINS + 1) / BINS
         np.testing.assert_array_equal(
-            bin_means(Observations(edges, np.arange(BINS)), budget), np.arange(BINS)
+            bin_means(SeedCurve(edges, np.arange(BINS)), budget), np.arange(BINS)
         )
 
 
@@ -103,14 +102,3 @@ def test_one_seed_has_a_mean_and_no_error() -> None:
     found = aggregate({"a": [seed([1, 4], [0, 3])]}, 4, 4, 1)["a"]
     np.testing.assert_allclose(found.mean, [0, 1, 2, 3])
     assert np.isnan(found.error).all()
-
-
-def test_summary_weighs_environments_equally() -> None:
-    one = {"a": Curve(np.arange(3.0), np.array([0.0, 1, 1]), np.array([0.0, 0.2, 0.2]))}
-    two = {"a": Curve(np.arange(2.0) * 9, np.array([1.0, 0]), np.array([0.2, 0.0]))}
-    found = summary([one, two])["a"]
-    np.testing.assert_allclose(found.mean, [0.5, 0.5])
-    np.testing.assert_allclose(found.error, [0.1, 0.1])
-    np.testing.assert_allclose(found.steps, [1 / BINS, 2 / BINS])
-    with pytest.raises(UserError, match="same methods"):
-        summary([one, {"b": two["a"]}])

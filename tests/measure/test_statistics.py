@@ -6,12 +6,7 @@ import numpy as np
 import pytest
 
 from devote.core.errors import UserError
-from devote.measure.statistics import (
-    iqm,
-    probability_of_improvement,
-    shift,
-    stratified_bootstrap,
-)
+from devote.measure.statistics import iqm, probability_of_improvement, shift, stratified_bootstrap
 
 GENERATOR = np.random.default_rng(3)
 MINE, THEIRS = GENERATOR.normal(1.0, 1.0, (5, 4)), GENERATOR.normal(0.3, 2.0, (6, 4))

@@ -14,10 +14,10 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 from devote.measure.calibration import correlation
+from devote.regression.data import gap
 from devote.regression.estimator import EpistemicRegressor
 from devote.regression.length_scale import CANDIDATES, choose_length_scale
 from devote.regression.priors import MLP, RFN
-from devote.regression.splits import gap
 
 
 def small(prior: Any = RFN(0.5, features=16), **settings: Any) -> EpistemicRegressor:  # noqa: B008

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from devote.regression import uci
-from devote.regression.gp_task import GpTask, draw_function, draw_task
-from devote.regression.splits import gap, gap_splits, unit_scale
+from devote.regression.data import GpTask, draw_function, draw_task, gap, gap_dataset, unit_scale
 
 
 def test_gp_task_is_the_paper_s() -> None:
@@ -63,7 +62,7 @@ def test_ties_are_broken_by_row_order() -> None:
 
 def test_splits_carry_inputs_targets_and_reference_together() -> None:
     x = np.random.default_rng(0).uniform(size=(30, 2))
-    for split in gap_splits(x, x[:, 0], x[:, 1], 3):
+    for split in gap_dataset(x, x[:, 0], x[:, 1], 3).splits:
         for points in split:
             np.testing.assert_array_equal(points.x, np.stack([points.y, points.f], axis=1))
 

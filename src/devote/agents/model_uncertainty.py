@@ -7,12 +7,7 @@ from typing import Literal, NamedTuple
 import jax
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from devote.agents.world_model import (
-    WorldModel,
-    WorldModelSettings,
-    in_time,
-    world_model_loss,
-)
+from devote.agents.world_model import WorldModel, WorldModelSettings, in_time, world_model_loss
 from devote.core.errors import UserError
 from devote.core.learning import Learner, Optimiser
 from devote.core.settings import Count, NonNegative, Positive

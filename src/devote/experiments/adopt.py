@@ -6,11 +6,9 @@ from datetime import date
 from pathlib import Path
 
 from devote.core.errors import UserError
-from devote.experiments.record import write_record
-from devote.experiments.training import METRICS, TrainingCell
+from devote.experiments.cells import TrainingCell, write_record
 from devote.loops.metrics_log import read
-from devote.loops.run_dir import SETTINGS
-from devote.loops.train import CHECKPOINTS
+from devote.loops.run_dir import CHECKPOINTS, METRICS, SETTINGS
 from devote.saved import saved_run
 
 ROOT = Path("runs")

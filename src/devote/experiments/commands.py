@@ -1,32 +1,74 @@
 """`devote compare`, `devote figure` and `devote figures`."""
 
 import os
+import re
+import shlex
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import tyro
 
+from devote.build import AGENTS, TASKS, build_program
+from devote.cli import task_of
 from devote.core.errors import UserError
-from devote.core.settings import require_known
-from devote.experiments.catalogue import ABSENT, FIGURES
-from devote.experiments.compare import (
-    Compare,
-    command_of,
-    output_of,
-    require_buildable,
-    study_of,
-)
-from devote.experiments.coverage import figure_of
+from devote.core.settings import digest, parse_change, require_known
+from devote.experiments.cells import TrainingCell
+from devote.experiments.comparison import Method, Scale, Study, Task
 from devote.experiments.durations import Durations, expected, in_words
-from devote.experiments.figure import Figure
-from devote.experiments.runner import Outcome, available_cores, run_cells
+from devote.experiments.paper_figures import ABSENT, FIGURES
+from devote.experiments.runner import available_cores, run_cells
+from devote.experiments.study_report import Figure, figure_of
 from devote.loops.signals import exit_code
+from devote.presets import PRESETS
 from devote.regression.uci import VARIABLE
 
+UNNAMED = ("envs", "preset", "out", "runs", "cores", "keep", "draw_only")
+"""What a folder's name says already, or does not depend on."""
+LONGEST = 100  # letters of environments in the name of a folder
+FLAGS = {
+    "seeds": "--seeds",
+    "seed": "--first-seed",
+    "preset": "--preset",
+    "env_name": "--envs",
+    "agent_name": "--agents",
+}
+"""What a comparison decides itself, and where it is told."""
 LINE = "{:<33} {:>7} {:>8}  {:<20} {}"
 ScaleName = Literal["smoke", "desk", "paper"]
+
+
+@dataclass(frozen=True)
+class Compare:
+    """Agents on environments: the same budget and backbone for all, resumable, with intervals."""
+
+    envs: tuple[str, ...]
+    """Names, Gymnasium ids or module:MyEnv, with changes after commas: `deep_sea,size=20`."""
+    agents: tuple[str, ...] = ("devote", "sac")
+    """The first is compared with each of the others; with changes, as in `devote,optimism=1`."""
+    seeds: int = 5
+    """Seeds of every agent on every environment."""
+    first_seed: int = 0
+    """The seeds are this one and those after it; by custom those from 100 on are for tuning."""
+    preset: str = "desk"
+    """Where all settings come from that nothing else says."""
+    steps: int | None = None
+    """Environment steps of every run; the preset's where not given."""
+    set: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
+    """A setting of all runs that have it, `name=value`."""
+    metric: str | None = None
+    """A column of the metrics; coverage where there is one, else return, where not given."""
+    draw_only: bool = False
+    """Run nothing; draw whatever there is."""
+    keep: bool = False
+    """Do not make again what is recorded in the directory of results, though not on this disk."""
+    out: Path | None = None
+    """Directory of figure and table; named after what is compared where not given."""
+    runs: Path = Path("runs")
+    """Directory of the runs, which other comparisons and figures share."""
+    cores: int | None = None
+    """Runs at a time, one core each; every core where not given."""
 
 
 @dataclass(frozen=True)
@@ -86,11 +128,10 @@ def figure_command(words: list[str]) -> int:
             raise UserError("a directory of UCI tables", asked.data, "change --data")
         os.environ[VARIABLE] = str(asked.data)  # for the processes that read them
     figure = FIGURES[asked.label](asked.scale, asked.runs)
-    command = f"devote figure {asked.label} --scale {asked.scale}"
+    out, command = asked.out or figure.out, f"devote figure {asked.label} --scale {asked.scale}"
     if asked.draw_only:
         figure.cells(asked.only)  # refuses unknown names; what there is, is drawn whole
-        return 0 if _draw(figure, asked.out or figure.out, command) else 1
-    out = asked.out or figure.out
+        return 0 if _draw(figure, out, command) else 1
     return make(figure, out, command, asked.runs, asked.only, asked.cores, asked.keep)
 
 
@@ -101,18 +142,15 @@ def figures_command(words: list[str]) -> int:
     print(LINE.format("label", "done", "recorded", "time left", "shows"))
     for label, build in FIGURES.items():
         figure = build(asked.scale, asked.runs)
-        outdated = len(figure.outdated())
+        outdated = sum(cell.outdated() for cell in figure.cells())
         shows = figure.title + (f"; lacks {', '.join(figure.missing)}" if figure.missing else "")
         shows += f"; {outdated} of other settings" if outdated else ""
         shows += f"; drawn in {figure.out}" if (figure.out / "README.md").is_file() else ""
         print(LINE.format(label, *state(figure, durations, cores), shows))
     for absent in ABSENT:
-        where = f" (see {absent.where})" if absent.where else ""
-        print(
-            LINE.format(
-                absent.label, "-", "-", "not made yet" if not where else "-", absent.shows + where
-            )
-        )
+        left = "-" if absent.where else "not made yet"
+        shows = absent.shows + (f" (see {absent.where})" if absent.where else "")
+        print(LINE.format(absent.label, "-", "-", left, shows))
     print(
         f"\nscale {asked.scale}; times for {cores} cores, from runs that were measured here or, "
         f"where there are none, elsewhere\nrecorded: in results, not on this disk; made again "
@@ -144,9 +182,13 @@ def make(
     keep: bool = False,
 ) -> int:
     """Run what is missing, draw what there is, and say what failed; the exit code."""
-    cells, chosen = figure.cells(only), _cores(cores)
-    for place in (root, out):
-        _require_writable(place)  # now, not after hours of work
+    cells = figure.cells(only)
+    if cores is not None and cores < 1:
+        raise UserError("at least one core", cores, "raise --cores")
+    for place in (root, out):  # now, not after hours of work
+        place.mkdir(parents=True, exist_ok=True)
+        if not os.access(place, os.W_OK):
+            raise UserError("a directory that can be written to", place, "name another place")
     if figure.missing:
         print(f"not in the library yet, left out: {', '.join(figure.missing)}")
     held = figure.recorded(out)
@@ -158,25 +200,17 @@ def make(
             f"{len(recorded)} runs are recorded in {out} but not on this disk; they are made again "
             "(--keep takes them as they are)"
         )
-    outcome = run_cells(cells, root, chosen)
+    outcome = run_cells(cells, root, available_cores()[:cores])
     if outcome.stopped_by is not None:
         left = sum(not cell.finished() for cell in cells)
         print(f"stopped by {outcome.stopped_by}; {left} left; the same command continues")
         return exit_code(outcome.stopped_by)
     _draw(figure, out, command)
-    return _failures(outcome)
-
-
-def _cores(number: int | None) -> list[int]:
-    if number is not None and number < 1:
-        raise UserError("at least one core", number, "raise --cores")
-    return available_cores()[:number]
-
-
-def _require_writable(place: Path) -> None:
-    place.mkdir(parents=True, exist_ok=True)
-    if not os.access(place, os.W_OK):
-        raise UserError("a directory that can be written to", place, "name another place")
+    for failure in outcome.failures:
+        print(f"failed: {failure.name}: {failure.reason}")
+    if outcome.failures:
+        print("the same command tries the failed ones again")
+    return 1 if outcome.failures else 0
 
 
 def _draw(figure: Figure, out: Path, command: str) -> bool:
@@ -188,12 +222,117 @@ def _draw(figure: Figure, out: Path, command: str) -> bool:
     return bool(written)
 
 
-def _failures(outcome: Outcome) -> int:
-    for failure in outcome.failures:
-        print(f"failed: {failure.name}: {failure.reason}")
-    if outcome.failures:
-        print("the same command tries the failed ones again")
-    return 1 if outcome.failures else 0
+def study_of(asked: Compare) -> Study:
+    """The study, with every setting checked before anything runs."""
+    for flag, given in (("--envs", asked.envs), ("--agents", asked.agents)):
+        if not given:
+            raise UserError(f"at least one name after {flag}", "none", "see: devote compare --help")
+    if asked.seeds < 1:
+        raise UserError("at least one seed", asked.seeds, "raise --seeds")
+    if asked.first_seed < 0:
+        raise UserError("a first seed of 0 or more", asked.first_seed, "raise --first-seed")
+    require_known([asked.preset], PRESETS, "preset")
+    shared = dict(map(parse_change, asked.set))
+    for name in [name for name in shared if name in FLAGS]:
+        raise UserError("a setting that a run has of its own", name, f"use {FLAGS[name]}")
+    if asked.steps is not None:
+        shared = {"steps": str(asked.steps)} | shared
+    methods = tuple(_method(text) for text in dict.fromkeys(asked.agents))
+    study = Study(
+        label="compare",
+        title="Comparison of " + ", ".join(method.name for method in methods),
+        scale=Scale(asked.preset, asked.preset, asked.seeds),
+        tasks=tuple(_task(text, shared) for text in dict.fromkeys(asked.envs)),
+        methods=methods,
+        metric=asked.metric,
+        root=asked.runs,
+        first_seed=asked.first_seed,
+    )
+    if study.missing():
+        got = ", ".join(study.missing())
+        raise UserError(f"tasks that preset {asked.preset} knows", got, "choose another preset")
+    _check_runs(study)
+    return study
+
+
+def _check_runs(study: Study) -> None:
+    """Refuse settings out of range, methods that are the same runs under two names, and a metric
+    that not all will log."""
+    runs = study.runs()
+    for cell in runs.values():
+        cell.run.check()
+        cell.run.check_steps()
+    known: dict[tuple[str, ...], str] = {}
+    for method in study.names():
+        mine = tuple(cell.identity for key, cell in runs.items() if key[1] == method)
+        if mine in known:
+            got = f"{method}, the same runs as {known[mine]}"
+            raise UserError("methods that differ", got, "leave one out or change a setting")
+        known[mine] = method
+    if study.metric is not None:
+        first, *others = study.parts().values()  # every method once, and every task once
+        for cell in [*first[: len(study.methods)], *(part[0] for part in others)]:
+            require_known([study.metric], cell.columns(), f"metric of {cell.name}")
+
+
+def require_buildable(study: Study) -> None:
+    """Build every method on every task once: what cannot be built is told now, not by each run."""
+    for task in study.tasks:
+        for method in study.methods:
+            cell = TrainingCell(study.run(task, method, study.seeds(task)[0]), study.root)
+            if not cell.finished():
+                build_program(cell.run).close()
+
+
+def output_of(asked: Compare) -> Path:
+    """Where figure and table go: another folder for every other comparison."""
+    if asked.out is not None:
+        return asked.out
+    names = "+".join(_file_name(text) for text in asked.envs)
+    chosen = {
+        entry.name: getattr(asked, entry.name)
+        for entry in fields(Compare)
+        if entry.name not in UNNAMED and getattr(asked, entry.name) != entry.default
+    }
+    if len(names) > LONGEST:
+        chosen, names = chosen | {"envs": asked.envs}, names[:LONGEST]
+    ending = f"-{digest(chosen)[:6]}" if chosen else ""
+    return Path("results/compare") / f"{names}-{asked.preset}{ending}"
+
+
+def command_of(asked: Compare) -> str:
+    """The same comparison as a command, without directories of this machine."""
+    words = ["devote", "compare", "--envs", *asked.envs, "--agents", *asked.agents]
+    words += ["--seeds", str(asked.seeds), "--preset", asked.preset]
+    words += [] if asked.first_seed == 0 else ["--first-seed", str(asked.first_seed)]
+    words += [] if asked.steps is None else ["--steps", str(asked.steps)]
+    words += [word for text in asked.set for word in ("--set", text)]
+    words += [] if asked.metric is None else ["--metric", asked.metric]
+    return shlex.join(words)
+
+
+def _method(text: str) -> Method:
+    agent, *changes = text.split(",")
+    require_known([agent], AGENTS, "agent")
+    return Method(text.replace(",", " "), agent, tuple(map(parse_change, changes)))
+
+
+def _task(text: str, shared: dict[str, str]) -> Task:
+    typed, *changes = text.split(",")
+    env = task_of(typed, list(TASKS))
+    own = {} if env == typed else {"id": typed}
+    own |= dict(parse_change(change) for change in changes)
+    return Task(
+        name=_file_name(text),
+        env=env,
+        changes=tuple((shared | own).items()),
+        title=text.replace(",", ", "),
+    )
+
+
+def _file_name(text: str) -> str:
+    """An environment with its changes, in letters that every file system takes."""
+    return re.sub(r"[^\w.-]+", "_", text)
 
 
 COMMANDS: dict[str, Callable[[list[str]], int]] = {

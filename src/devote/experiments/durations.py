@@ -1,17 +1,23 @@
-"""How long work takes, from work that was done."""
+"""How long work takes, from work that was done; and the board that shows a study's time left."""
 
 import csv
+import time
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from statistics import median
+from typing import Self
 
-from devote.experiments.cell import Cell
-from devote.experiments.record import read_record
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
+
+from devote.experiments.cells import Cell, read_record
 
 MEASURED = "durations.csv"
 RECORDS = ("cells/*/record.json", "calibration/*/records/*/*.json")
+QUIET_SECONDS = 30.0  # between two lines where there is no terminal to redraw
+ENOUGH = 0.05  # share of a cell after which its own pace tells its time
 
 
 class Durations:
@@ -81,6 +87,119 @@ def in_words(seconds: float) -> str:
     if seconds < 5400:
         return f"{seconds / 60:.0f} min"
     return f"{seconds / 3600:.1f} h"
+
+
+class Board:
+    """A bar in a terminal, lines elsewhere."""
+
+    def __init__(
+        self, cells: Sequence[Cell], durations: Durations, cores: int, silent: bool = False
+    ) -> None:
+        self.open = {cell.identity: cell for cell in cells}
+        self.total = len(cells)
+        self.durations, self.cores = durations, cores
+        self.console = Console(quiet=silent, highlight=False)
+        self.shares = {cell.identity: cell.progress() for cell in cells}
+        self.at_start: dict[str, float] = {}
+        self.first: dict[str, tuple[float, float]] = {}  # seconds and share at the first progress
+        self.failures = 0
+        self._last_line = time.monotonic()
+        self._bar = Progress(
+            BarColumn(),
+            TextColumn("{task.completed:.0f}/{task.total:.0f}  {task.fields[detail]}"),
+            console=self.console,
+            transient=True,
+        )
+        self._task = self._bar.add_task("", total=self.total, detail="")
+
+    def __enter__(self) -> Self:
+        if self.total:
+            self._say(f"{self.total} to do, {self.left({})}")
+        if self.console.is_terminal:
+            self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def started(self, cell: Cell) -> None:
+        """A cell begins, or goes on from where it was."""
+        self.at_start[cell.identity] = self.shares[cell.identity] = cell.progress()
+
+    def done(self, cell: Cell, seconds: float) -> None:
+        """A cell is finished; what it took tells about its like."""
+        whole = cell.seconds()
+        if whole is None and self.at_start[cell.identity] == 0:
+            whole = seconds
+        if whole is not None:
+            self.durations.add(cell.kinds, cell.size, whole)
+        self._close(cell)
+        self._say(f"done     {cell.name} ({in_words(seconds)}); {self.left({})}")
+
+    def found(self, cell: Cell) -> None:
+        """A cell that another process was at is finished."""
+        self._close(cell)
+        self._say(f"done     {cell.name} (by another process); {self.left({})}")
+
+    def failed(self, cell: Cell, reason: str, tail: str) -> None:
+        """A cell ended without its result."""
+        self.failures += 1
+        self._close(cell)
+        self._say(f"FAILED   {cell.name}: {reason}")
+        if tail:
+            self._say("".join(f"         | {line}\n" for line in tail.splitlines()).rstrip())
+
+    def show(self, running: Mapping[str, float]) -> None:
+        """Where the running cells are, by identity the seconds since they began."""
+        if not self.console.is_terminal and time.monotonic() - self._last_line < QUIET_SECONDS:
+            return
+        cells = [self.open[identity] for identity in running if identity in self.open]
+        left = self.left(running)
+        shares = ", ".join(f"{cell.name} {self.shares[cell.identity]:.0%}" for cell in cells)
+        failed = f"{self.failures} failed, " if self.failures else ""
+        detail = f"{failed}{left}  {shares}"
+        done = self._done()
+        self._bar.update(self._task, completed=done, detail=detail)
+        if not self.console.is_terminal and cells:
+            self._say(f"{done}/{self.total} done, {detail}")
+
+    def left(self, running: Mapping[str, float]) -> str:
+        """Time left for the whole, as far as anybody can say."""
+        begun = self.at_start.keys() & self.open.keys()  # here, or by another runner
+        self.shares |= {identity: self.open[identity].progress() for identity in begun}
+        shares = self.shares
+        wholes = {i: self._whole(c, shares[i], running.get(i)) for i, c in self.open.items()}
+        known = [seconds for seconds in wholes.values() if seconds is not None]
+        if not self.open:
+            return "nothing left"
+        if not known:
+            return "time left not known yet"
+        # What nobody has measured is taken to be like the rest.
+        usual = sum(known) / len(known)
+        times = [
+            (usual if whole is None else whole) * (1 - shares[i]) for i, whole in wholes.items()
+        ]
+        return f"about {in_words(max(sum(times) / self.cores, max(times)))} left"
+
+    def _whole(self, cell: Cell, share: float, elapsed: float | None) -> float | None:
+        """Seconds of a cell from start to end: by its own pace, else by those of its like."""
+        if elapsed is not None and share > self.at_start.get(cell.identity, 0.0):
+            # what came before the first sign of progress is mostly compilation
+            since, first = self.first.setdefault(cell.identity, (elapsed, share))
+            if share - first > ENOUGH:
+                return (elapsed - since) / (share - first)
+        return self.durations.seconds(cell)
+
+    def _close(self, cell: Cell) -> None:
+        self.open.pop(cell.identity, None)
+        self._bar.update(self._task, completed=self._done())
+
+    def _done(self) -> int:
+        return self.total - len(self.open) - self.failures
+
+    def _say(self, text: str) -> None:
+        self._last_line = time.monotonic()
+        self.console.print(text, markup=False, soft_wrap=True)
 
 
 if __name__ == "__main__":  # ship what was measured below ./runs

@@ -1,25 +1,41 @@
 """Makes what is missing: one process per core, each cell once, whoever is killed when."""
 
+import errno
+import fcntl
+import multiprocessing
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from multiprocessing import get_context, resource_tracker
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from typing import IO, TypeVar
 
-from devote.experiments.board import Board
-from devote.experiments.cell import Cell
-from devote.experiments.durations import Durations
-from devote.experiments.worker import BUSY, SAYS, STOPPED, TOLD, is_busy, log_path, work
+from devote.core.errors import DivergedError, EnvironmentFailedError, UserError
+from devote.experiments.cells import Cell, write_record
+from devote.experiments.durations import Board, Durations
 from devote.loops.signals import StopRequest
 
 TAIL = 15  # lines of a failed cell's output
-GLANCE = 0.5  # seconds between two looks at the signals
-PAUSE = 10.0  # seconds before a cell that another process is at is tried again
+POLL_SECONDS = 0.5  # between two looks at the signals
+RETRY_SECONDS = 10.0  # before a cell that another process is at is tried again
+BUSY = os.EX_TEMPFAIL
+"""Exit code of a worker that finds another process at its cell."""
+EXPLAINED = 2
+"""Exit code of a worker whose log says what is wrong."""
+STOPPED = 128 + signal.SIGTERM
+"""Exit code of a worker that was stopped and has saved what it had."""
+NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
+"""What file systems without locks say."""
+MESSAGE = "devote: "
+"""How a line of a log begins that says what is wrong."""
+C = TypeVar("C", bound=Cell)
 
 
 @dataclass(frozen=True)
@@ -32,13 +48,13 @@ class Failure:
 
 
 @dataclass
-class Outcome:
-    """What a sitting came to."""
+class StudyOutcome:
+    """What a call of `run_cells` came to."""
 
     finished: int = 0
     failures: list[Failure] = field(default_factory=list)
     stopped_by: str | None = None
-    """The signal that ended the sitting early, if one did."""
+    """The signal that ended it early, if one did."""
 
 
 def available_cores() -> list[int]:
@@ -50,122 +66,119 @@ def available_cores() -> list[int]:
 
 def run_cells(
     cells: Sequence[Cell], root: Path, cores: Sequence[int] | None = None, silent: bool = False
-) -> Outcome:
+) -> StudyOutcome:
     """Make the cells that are missing; report those that fail and go on with the others."""
-    missing = _with_needs(cells)
+    missing = with_needs(cells, unfinished=True)
     cores = available_cores() if cores is None else cores
     board = Board(missing, Durations.known(root), len(cores), silent)
-    sitting = _Sitting(root / "work", list(cores), board)
+    pool = _Pool(root / "work", list(cores), board, missing)
     with StopRequest() as stop, board:
-        sitting.waiting = missing
         try:
-            while not stop.requested and sitting.fill():
-                sitting.glance()
+            while not stop.requested and pool.fill():
+                pool.poll()
             if not stop.requested:
-                sitting.give_up()
+                for cell in pool.waiting:  # nothing runs and nothing can start
+                    pool.fail(cell, "not started: what it needs is not there")
         finally:  # also where the records of others cannot be read
-            sitting.end()
-        sitting.outcome.stopped_by = stop.signal_name
-    return sitting.outcome
+            pool.stop()
+        pool.outcome.stopped_by = stop.signal_name
+    return pool.outcome
 
 
-def _with_needs(cells: Sequence[Cell]) -> list[Cell]:
-    """Unfinished cells and, before them, what they need; each once, as large as it is wanted."""
-    found: dict[str, Cell] = {}
+def with_needs(cells: Sequence[C], unfinished: bool = False) -> list[C]:
+    """Cells, or the unfinished ones, after what they need; each once, the largest of its work."""
+    found: dict[str, C] = {}
     for cell in cells:
         known = found.get(cell.identity)
-        if (known is None or known.size < cell.size) and not cell.finished():
-            found |= {need.identity: need for need in _with_needs(cell.needs)}
+        if (known is None or known.size < cell.size) and not (unfinished and cell.finished()):
+            found |= {need.identity: need for need in with_needs(cell.needs, unfinished)}  # type: ignore[misc]
             found[cell.identity] = cell
     return list(found.values())
 
 
 @dataclass
-class _Running:
+class _Worker:
     cell: Cell
     core: int
     process: BaseProcess
     started: float
     """By the monotonic clock."""
-    log_before: int | None
-    """When what lay in the place of its log was written; see `_stamp`."""
+    old_log: int | None
+    """When a log that was there before was written; see `_written_at`."""
 
 
-class _Sitting:
+class _Pool:
     """The cells that wait and the processes that work."""
 
-    def __init__(self, workplace: Path, cores: list[int], board: Board) -> None:
-        self.workplace, self.board = workplace, board
-        self.free = cores
-        self.waiting: list[Cell] = []
-        self.running: list[_Running] = []
+    def __init__(self, folder: Path, cores: list[int], board: Board, cells: list[Cell]) -> None:
+        self.folder, self.board, self.free = folder, board, cores
+        self.waiting = cells
+        self.workers: list[_Worker] = []
         self.later: dict[str, float] = {}  # cells that another process is at, and when to try
-        self.outcome = Outcome()
-        self.lost: set[str] = set()
+        self.failed: set[str] = set()
+        self.outcome = StudyOutcome()
 
     def fill(self) -> bool:
         """Start cells while cores are free; whether there is anything to wait for."""
         while self.free and (cell := self._next()) is not None:
             self._start(cell, self.free.pop(0))
-        return bool(self.running or self.later)
+        return bool(self.workers or self.later)
 
-    def glance(self) -> None:
+    def poll(self) -> None:
         """Wait a moment, then see who has ended."""
-        if self.running:
-            wait([runner.process.sentinel for runner in self.running], timeout=GLANCE)
+        if self.workers:
+            wait([worker.process.sentinel for worker in self.workers], timeout=POLL_SECONDS)
         else:
-            time.sleep(GLANCE)
-        for runner in [r for r in self.running if r.process.exitcode is not None]:
-            self.running.remove(runner)
-            self.free.append(runner.core)
-            self._judge(runner)
-        self.board.show({r.cell.identity: time.monotonic() - r.started for r in self.running})
+            time.sleep(POLL_SECONDS)
+        for worker in [w for w in self.workers if w.process.exitcode is not None]:
+            self.workers.remove(worker)
+            self.free.append(worker.core)
+            self._ended(worker)
+        self.board.show({w.cell.identity: time.monotonic() - w.started for w in self.workers})
 
-    def give_up(self) -> None:
-        """Nothing runs and nothing can start: nobody is left out without a word."""
-        for cell in self.waiting:
-            self._fail(cell, "not started: what it needs is not there", "")
-
-    def end(self) -> None:
+    def stop(self) -> None:
         """Ask everybody to stop, after saving where they can, and wait until they have."""
-        for runner in self.running:
-            if runner.process.exitcode is None and runner.process.pid is not None:
-                os.kill(runner.process.pid, signal.SIGTERM)
-        for runner in self.running:
-            runner.process.join()
-            if runner.cell.finished():
-                self._count(runner)
+        for worker in self.workers:
+            if worker.process.exitcode is None and worker.process.pid is not None:
+                os.kill(worker.process.pid, signal.SIGTERM)
+        for worker in self.workers:
+            worker.process.join()
+            if worker.cell.finished():
+                self._done(worker)
+
+    def fail(self, cell: Cell, reason: str, tail: str = "") -> None:
+        """A cell that has no result, and that no other cell waits for any longer."""
+        self.failed.add(cell.identity)
+        self.outcome.failures.append(Failure(cell.name, reason, tail))
+        self.board.failed(cell, reason, tail)
 
     def _next(self) -> Cell | None:
         for cell in list(self.waiting):
-            blocked = [need for need in cell.needs if need.identity in self.lost]
+            blocked = [need for need in cell.needs if need.identity in self.failed]
             if cell.identity in self.later and cell.finished():
-                self._found(cell)
+                self.waiting.remove(cell)
+                del self.later[cell.identity]
+                self.outcome.finished += 1
+                self.board.found(cell)
                 return self._next()  # somebody before it may have waited for it
             elif self.later.get(cell.identity, 0.0) > time.monotonic():
                 continue
-            elif cell.identity in self.later and is_busy(self.workplace, cell):
-                self.later[cell.identity] = time.monotonic() + PAUSE
+            elif cell.identity in self.later and is_busy(self.folder, cell):
+                self.later[cell.identity] = time.monotonic() + RETRY_SECONDS
             elif blocked:
                 self.waiting.remove(cell)
-                self._fail(cell, f"not started: it needs {blocked[0].name}, which failed", "")
+                self.fail(cell, f"not started: it needs {blocked[0].name}, which failed")
             elif all(need.finished() for need in cell.needs):
                 self.waiting.remove(cell)
                 return cell
         return None
 
-    def _found(self, cell: Cell) -> None:
-        self.waiting.remove(cell)
-        del self.later[cell.identity]
-        self.outcome.finished += 1
-        self.board.found(cell)
-
     def _start(self, cell: Cell, core: int) -> None:
         self.later.pop(cell.identity, None)
-        before = _stamp(log_path(self.workplace, cell))
+        old_log = _written_at(_log_path(self.folder, cell))
         # Not forked: a forked copy of a process that uses JAX can lock up.
         process = get_context("spawn").Process(
-            target=work, args=(cell, self.workplace, core), name=cell.name
+            target=work, args=(cell, self.folder, core), name=cell.name
         )
         # Ctrl-C goes to the whole group, and a worker leaves it only when it has begun
         resource_tracker.ensure_running()  # which itself would lift the block
@@ -174,35 +187,30 @@ class _Sitting:
             process.start()
         finally:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-        self.running.append(_Running(cell, core, process, time.monotonic(), before))
+        self.workers.append(_Worker(cell, core, process, time.monotonic(), old_log))
         self.board.started(cell)
 
-    def _judge(self, runner: _Running) -> None:
-        code = runner.process.exitcode
+    def _ended(self, worker: _Worker) -> None:
+        code, cell = worker.process.exitcode, worker.cell
         if code == BUSY:
-            self.later[runner.cell.identity] = time.monotonic() + PAUSE
-            self.waiting.append(runner.cell)
-            return
-        if code == 0 and runner.cell.finished():
-            self._count(runner)
-            return
-        log = log_path(self.workplace, runner.cell)
-        said = _lines(log) if _stamp(log) != runner.log_before else []
-        more = "\n".join([*said[-TAIL:], f"(all of it: {log})"]) if said else ""
-        self._fail(runner.cell, _reason(code, said), more)
+            self.later[cell.identity] = time.monotonic() + RETRY_SECONDS
+            self.waiting.append(cell)
+        elif code == 0 and cell.finished():
+            self._done(worker)
+        else:
+            log, lines = _log_path(self.folder, cell), []
+            if _written_at(log) not in (None, worker.old_log):
+                text = log.read_text(errors="replace")
+                lines = [line for line in text.splitlines() if line.strip()]
+            tail = "\n".join([*lines[-TAIL:], f"(all of it: {log})"]) if lines else ""
+            self.fail(cell, _reason(code, lines), tail)
 
-    def _count(self, runner: _Running) -> None:
+    def _done(self, worker: _Worker) -> None:
         self.outcome.finished += 1
-        self.board.done(runner.cell, time.monotonic() - runner.started)
-
-    def _fail(self, cell: Cell, reason: str, tail: str) -> None:
-        failure = Failure(cell.name, reason, tail)
-        self.lost.add(cell.identity)
-        self.outcome.failures.append(failure)
-        self.board.failed(cell, reason, tail)
+        self.board.done(worker.cell, time.monotonic() - worker.started)
 
 
-def _reason(code: int | None, said: Sequence[str]) -> str:
+def _reason(code: int | None, lines: Sequence[str]) -> str:
     """Why a cell has no result, in its own words where it left any."""
     if code == -signal.SIGKILL:
         return "killed from outside; was there enough memory?"
@@ -210,23 +218,104 @@ def _reason(code: int | None, said: Sequence[str]) -> str:
         return f"ended by {signal.Signals(-code).name}"
     if code == STOPPED:
         return "stopped from outside; what it had is saved"
-    last = said[-1] if said else ""
-    told = [line for line in said if line.startswith(SAYS)]
-    if code == TOLD and told:
-        first = told[-1].removeprefix(SAYS)
-        return first if told[-1] == last else f"{first} {last}"
+    last = lines[-1] if lines else ""
+    messages = [line for line in lines if line.startswith(MESSAGE)]
+    if code == EXPLAINED and messages:
+        first = messages[-1].removeprefix(MESSAGE)
+        return first if messages[-1] == last else f"{first} {last}"
     if code:
         return f"ended with code {code}" + (f": {last}" if last else "")
     return "ended without a result"
 
 
-def _stamp(path: Path) -> int | None:
+def _written_at(path: Path) -> int | None:
     """What changes when a file is written: an unchanged log is an earlier process's."""
     return path.stat().st_mtime_ns if path.is_file() else None
 
 
-def _lines(path: Path) -> list[str]:
-    """What a cell has said, without empty lines."""
-    if not path.is_file():
-        return []
-    return [line for line in path.read_text(errors="replace").splitlines() if line.strip()]
+def _log_path(folder: Path, cell: Cell) -> Path:
+    return folder / f"{cell.identity}.log"
+
+
+def work(cell: Cell, folder: Path, core: int | None) -> None:
+    """The process of one cell: make it, unless somebody has meanwhile; leaves by `sys.exit`."""
+    os.setpgid(0, 0)  # Ctrl-C goes to the runner alone, which passes it on once
+    _stop_with_runner()
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(_lock_path(folder, cell), "a") as lock, ExitStack() as held:
+        if not locked(lock):  # by another runner's worker, or one whose runner was killed
+            sys.exit(BUSY)
+        if core is not None and sys.platform == "linux":
+            _pin(core, folder, held)  # before a compiler counts the cores
+        # after the lock: the log is the other's until then
+        log = os.open(_log_path(folder, cell), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND)
+        os.dup2(log, sys.stdout.fileno())
+        os.dup2(log, sys.stderr.fileno())
+        os.close(log)
+        _make(cell)
+
+
+def is_busy(folder: Path, cell: Cell) -> bool:
+    """Whether another process is at the cell."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(_lock_path(folder, cell), "a") as lock:
+        return not locked(lock)
+
+
+def locked(file: IO[str]) -> bool:
+    """Lock a file until it is closed; False where another process has it."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        if error.errno not in NO_LOCKS:  # there, nobody can be kept out
+            raise
+    return True
+
+
+def _lock_path(folder: Path, cell: Cell) -> Path:
+    return folder / f"{cell.identity}.lock"
+
+
+def _pin(core: int, folder: Path, held: ExitStack) -> None:
+    """Stay on a core where no worker of another runner is: the one given, else any other."""
+    others = sorted(os.sched_getaffinity(0) - {core})
+    for chosen in (core, *others):
+        if locked(held.enter_context((folder / f"core{chosen}.lock").open("a"))):
+            os.sched_setaffinity(0, {chosen})
+            return
+    os.sched_setaffinity(0, {core})
+
+
+def _make(cell: Cell) -> None:
+    if cell.finished():
+        return
+    started = time.perf_counter()
+    try:
+        if not cell.make():
+            sys.exit(STOPPED)
+        write_record(cell, time.perf_counter() - started)
+    except (UserError, EnvironmentFailedError, DivergedError) as error:
+        message = str(error)
+    except OSError as error:
+        if error.filename is None:
+            raise
+        message = f"cannot use {error.filename}: {error.strerror}"
+    else:
+        return
+    print(f"{MESSAGE}{message}", file=sys.stderr)
+    sys.exit(EXPLAINED)
+
+
+def _stop_with_runner() -> None:
+    """Ask this process to stop when its runner has gone, however that died."""
+    runner = multiprocessing.parent_process()
+    if runner is None:
+        return
+
+    def watch() -> None:
+        wait([runner.sentinel])
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=watch, daemon=True).start()

@@ -1,11 +1,15 @@
-"""Maps over a coverage grid, as in the paper's snapshots."""
+"""Pictures of one run and of the demo: coverage over steps, and maps over a coverage grid."""
 
 from itertools import combinations
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from devote.core.types import Grid
-from devote.figures.style import Axes
+from devote.figures.style import COLOURS, styled
 
 
 def draw_map(axes: Axes, grid: Grid, values: np.ndarray, title: str, log: bool = False) -> None:
@@ -54,13 +58,81 @@ def _plane(grid: Grid, visits: np.ndarray, pair: tuple[int, int]) -> tuple[Grid,
     return Grid(shape, eligible, reachable, None, extent, labels), flat(visits)
 
 
-def draw_maps(
-    row: list[Axes],
-    shown: list[tuple[Grid, np.ndarray]],
-    maps: dict[str, np.ndarray],
+def draw_coverage(
+    axes: Axes,
+    curves: dict[str, tuple[np.ndarray, np.ndarray]],
+    colours: dict[str, str] | None = None,
 ) -> None:
-    """Visits, then every map of the agent."""
-    for axes, (grid, visits) in zip(row, shown, strict=False):
-        draw_map(axes, grid, visits, "visits (log10)", log=True)
+    """Coverage over environment steps, one line per name."""
+    for name, (steps, values) in curves.items():
+        axes.plot(steps, values, label=name, color=(colours or {}).get(name))
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+    axes.set(xlabel="environment steps (agent decisions)", ylabel="state coverage", ylim=(0, 1))
+    if len(curves) > 1:
+        axes.legend()
+
+
+def coverage_curves(metrics: dict[str, np.ndarray]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Steps and coverage of every seed in a metrics table."""
+    return {
+        f"seed {int(seed)}": (
+            metrics["step"][metrics["seed"] == seed],
+            metrics["explore/coverage"][metrics["seed"] == seed],
+        )
+        for seed in np.unique(metrics["seed"])
+    }
+
+
+@styled
+def save_coverage(metrics: dict[str, np.ndarray], path: Path, title: str) -> Path:
+    """Coverage over steps as a picture of its own."""
+    figure = Figure(figsize=(5, 3.2), layout="constrained")
+    axes = figure.subplots()
+    draw_coverage(axes, coverage_curves(metrics))
+    axes.set_title(title)
+    figure.savefig(path)
+    return path
+
+
+@styled
+def save_maps(grid: Grid, visits: np.ndarray, maps: dict[str, Any], path: Path, title: str) -> Path:
+    """Visits and the agent's maps side by side; a map needs a grid of one or two dimensions."""
+    shown = planes(grid, visits)
+    maps = maps if len(shown) == 1 else {}
+    panels = len(shown) + len(maps)
+    figure = Figure(figsize=(4 * panels, 3.6), layout="constrained")
+    row = list(figure.subplots(1, panels, squeeze=False)[0])
+    for axes, (plane, counts) in zip(row, shown, strict=False):
+        draw_map(axes, plane, counts, "visits (log10)", log=True)
     for axes, (name, values) in zip(row[len(shown) :], maps.items(), strict=True):
         draw_map(axes, shown[0][0], values, name)
+    figure.suptitle(title)
+    figure.savefig(path)
+    return path
+
+
+@styled
+def save_comparison(
+    path: Path,
+    title: str,
+    curves: dict[str, tuple[np.ndarray, np.ndarray]],
+    grid: Grid,
+    devote_maps: dict[str, np.ndarray],
+    sac_visits: np.ndarray,
+) -> Path:
+    """Coverage on top; below DEVOTE's visits, novelty value and novelty, and SAC's visits."""
+    figure = Figure(figsize=(13, 7), layout="constrained")
+    axes = figure.subplot_mosaic([["coverage"] * 4, ["visits", "first", "second", "sac"]])
+    named = {
+        f"{name}: {values[-1]:.2f} of the maze": (steps, values)
+        for name, (steps, values) in curves.items()
+    }
+    draw_coverage(axes["coverage"], named, dict(zip(named, COLOURS.values(), strict=False)))
+    draw_map(axes["visits"], grid, devote_maps["visits"], "DEVOTE: visits (log10)", log=True)
+    names = [name for name in devote_maps if name != "visits"]
+    for panel, name in zip(("first", "second"), names, strict=True):
+        draw_map(axes[panel], grid, devote_maps[name], f"DEVOTE: {name}")
+    draw_map(axes["sac"], grid, sac_visits, "SAC: visits (log10)", log=True)
+    figure.suptitle(title)
+    figure.savefig(path)
+    return path

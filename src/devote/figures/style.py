@@ -1,16 +1,11 @@
-"""One look for all figures."""
+"""One look for all figures, put on while one is drawn and on nothing else."""
 
 from collections.abc import Iterable
 from itertools import cycle
 from textwrap import fill
 from typing import NamedTuple
 
-import matplotlib
-
-matplotlib.use("Agg")
-
-import matplotlib.pyplot as plt
-from matplotlib.axes import Axes
+from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 COLOURS = {
@@ -26,7 +21,7 @@ COLOURS = {
     "devote-no-tud-opt": "#bf9000",
 }
 """One colour per agent, the same in every figure."""
-SPARE = (
+SPARE = [
     "#e6194b",
     "#42d4f4",
     "#911eb4",
@@ -43,7 +38,7 @@ SPARE = (
     "#dcbeff",
     "#00ff7f",
     "#000075",
-)
+]
 """For methods that are no agents of ours, far from each other and from COLOURS."""
 DASHES = ("-", "--", ":", "-.")
 NAMES = {
@@ -60,7 +55,7 @@ NAMES = {
 }
 """As the paper calls them."""
 
-plt.rcParams.update(
+styled = rc_context(
     {
         "figure.dpi": 130,
         "font.size": 9,
@@ -71,6 +66,7 @@ plt.rcParams.update(
         "legend.frameon": False,
     }
 )
+"""Decorates every function that draws: neither backend nor style of a notebook is touched."""
 
 
 class Look(NamedTuple):
@@ -98,6 +94,3 @@ def wrapped(figure: Figure, text: str, points: int = 7) -> str:
 def add_note(figure: Figure, text: str) -> None:
     """Scale, preset, budget and seeds, in small print under a figure."""
     figure.supxlabel(wrapped(figure, text), fontsize=7, color="0.4")
-
-
-__all__ = ["COLOURS", "NAMES", "Axes", "Figure", "Look", "add_note", "looks_of", "plt", "wrapped"]

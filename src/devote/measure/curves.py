@@ -11,7 +11,7 @@ BINS = 500  # paper
 WINDOW = 50  # paper
 
 
-class Observations(NamedTuple):
+class SeedCurve(NamedTuple):
     """What one seed logged."""
 
     steps: np.ndarray
@@ -29,7 +29,7 @@ class Curve(NamedTuple):
 
 
 def aggregate(
-    methods: Mapping[str, Sequence[Observations]],
+    methods: Mapping[str, Sequence[SeedCurve]],
     budget: float,
     bins: int = BINS,
     window: int = WINDOW,
@@ -46,7 +46,7 @@ def aggregate(
     return cut(curves)
 
 
-def bin_means(seed: Observations, budget: float, bins: int = BINS) -> np.ndarray:
+def bin_means(seed: SeedCurve, budget: float, bins: int = BINS) -> np.ndarray:
     """Mean of all observations in each bin; bin i is (i, i + 1] * budget / bins, empty ones NaN."""
     steps, values = np.asarray(seed.steps, float), np.asarray(seed.values, float)
     counted = np.isfinite(values) & (steps >= 0) & (steps <= budget)
@@ -98,23 +98,6 @@ def cut(curves: Mapping[str, Curve]) -> dict[str, Curve]:
     together = np.flatnonzero(np.all(list(defined.values()), axis=0))
     last = int(together[-1]) + 1 if together.size else 0
     return {name: Curve(*(part[:last] for part in curves[name])) for name in defined}
-
-
-def summary(environments: Sequence[Mapping[str, Curve]]) -> dict[str, Curve]:
-    """Mean of the curves of all environments, equally weighted, over the share of the budget."""
-    names = set(environments[0])
-    if any(set(curves) != names for curves in environments):
-        raise UserError("the same methods in every environment", "different ones", "leave some out")
-    shortest = min(len(curve.mean) for curves in environments for curve in curves.values())
-    result = {}
-    for name in environments[0]:
-        parts = [curves[name] for curves in environments]
-        mean, error = (
-            np.mean([column[:shortest] for column in columns], axis=0)
-            for columns in ([part.mean for part in parts], [part.error for part in parts])
-        )
-        result[name] = Curve(np.arange(1, shortest + 1) / BINS, mean, error)
-    return result
 
 
 def _defined(curve: Curve) -> np.ndarray:

@@ -11,9 +11,9 @@ from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
 
 from devote.core.errors import UserError, not_among
 from devote.regression.length_scale import choose_length_scale
-from devote.regression.models import Labelled, Pairs, fit_mean, fit_pairs, residuals, spread
+from devote.regression.models import Pairs, fit_mean, fit_pairs, residuals, spread
 from devote.regression.priors import MLP, RFN, Prior, at_least
-from devote.regression.training import Training, evaluate
+from devote.regression.training import FitSettings, evaluate
 
 _REACH = 1e6
 """Largest input in length scales: there, an angle in single precision is right to about 0.1."""
@@ -60,7 +60,7 @@ class EpistemicRegressor(RegressorMixin, BaseEstimator):
         """Fit the mean to the labels and the correctors to the priors; all or nothing."""
         x, target = check_X_y(X, y, y_numeric=True, dtype=np.float64, estimator=self)
         target = np.asarray(target, np.float64)
-        training = Training(self.epochs, self.batch_size, self.rate)
+        settings = FitSettings(self.epochs, self.batch_size, self.rate)
         prior = self._checked_prior()
         self._check_rows(x)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -68,9 +68,8 @@ class EpistemicRegressor(RegressorMixin, BaseEstimator):
             prior = replace(prior, length_scale=choose_length_scale(x, target, seed))
         _check_reach(x, prior)
         shift, scale = _shift_and_scale(target)
-        labelled = Labelled(x, (target - shift) / scale)
-        mean_net = fit_mean([labelled], training, [seed])
-        pairs = fit_pairs(prior, [x], self.members, training, [seed])
+        mean_net = fit_mean([x], [(target - shift) / scale], settings, [seed])
+        pairs = fit_pairs(prior, [x], self.members, settings, [seed])
         _check_networks(mean_net, pairs)
         validate_data(self, X, skip_check_array=True)
         self.prior_ = prior

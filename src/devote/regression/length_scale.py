@@ -3,10 +3,10 @@
 import numpy as np
 
 from devote.measure.calibration import misfit_auroc
-from devote.regression.exact_gp import exact_posterior
-from devote.regression.splits import gap
+from devote.regression.data import gap
+from devote.regression.models import LENGTHS, exact_posterior
 
-CANDIDATES = (0.25, 0.5, 1.0, 2.0, 4.0)  # paper
+CANDIDATES = tuple(model.size[0] for model in LENGTHS)
 _NOISE = 0.1
 _ROWS = 600
 _GAPS = 5
@@ -51,7 +51,7 @@ def _mean(scores: list[float]) -> float:
 
 def _score(x: np.ndarray, y: np.ndarray, number: int, length_scale: float) -> float:
     train, inside, outside = gap(x, number)
-    judged = np.concatenate([inside, outside])
-    mean, std = exact_posterior(x[train], y[train], x[judged], length_scale, _NOISE)
-    error, split = y[judged] - mean, len(inside)
+    tested = np.concatenate([inside, outside])
+    mean, std = exact_posterior(x[train], y[train], x[tested], length_scale, _NOISE)
+    error, split = y[tested] - mean, len(inside)
     return misfit_auroc(error[:split], std[:split], error[split:], std[split:])

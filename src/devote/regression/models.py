@@ -1,26 +1,105 @@
 """The models of the calibration experiments, for several splits of a dataset at once."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from devote.regression.priors import MLP, Net, Prior
-from devote.regression.rows import Rows, pad, stack
-from devote.regression.training import Targets, Training, Watch, evaluate, train
+from devote.core.errors import UserError
+from devote.regression.data import PAPER, Dataset, Ties, draw_function
+from devote.regression.priors import MLP, RFN, Init, Net, Prior, Readout, Trains
+from devote.regression.training import (
+    Checkpoint,
+    FitSettings,
+    Targets,
+    evaluate,
+    pad,
+    pad_inputs,
+    train,
+)
 
-MEAN = MLP(width=100, depth=2)  # paper
+MEAN_NET = MLP(width=100, depth=2)  # paper
 MEAN_DECAY = 1e-4  # paper
 
 
-class Labelled(NamedTuple):
-    """Training rows of one split."""
+class ModelSpec(NamedTuple):
+    """A row of the table; its text is `rfn-0.25`, `rfn-auto`, `mlp-100x2`, `boot-ens`, `gp-exact`,
+    or `mean` for the separate predictor that every other one is tested with."""
 
-    x: np.ndarray
-    y: np.ndarray
+    kind: Literal["rfn", "mlp", "boot-ens", "gp-exact", "mean"]
+    size: tuple[float, ...] = ()
+    """Length scale, or width and depth; nothing for an automatic length scale."""
+
+    def __str__(self) -> str:
+        if self == AUTO:
+            return "rfn-auto"
+        size = "x".join(f"{number:g}" for number in self.size)
+        return f"{self.kind}-{size}" if size else self.kind
+
+    def prior(self, variant: "Variant") -> Prior:
+        """What the correctors of this model learn to cancel."""
+        if self.kind == "rfn":
+            length = self.size[0] if self.size else "auto"
+            return RFN(length, variant.features, variant.readout, variant.trains)  # type: ignore[arg-type]
+        width, depth = self.size
+        return MLP(int(width), int(depth), variant.init)
+
+
+MEAN, ENSEMBLE = ModelSpec("mean"), ModelSpec("boot-ens")
+REFERENCE, AUTO = ModelSpec("gp-exact"), ModelSpec("rfn")
+"""AUTO is put together from the fits of LENGTHS; REFERENCE is no competitor: it knows the kernel
+and the noise of the GP task."""
+LENGTHS = tuple(ModelSpec("rfn", (length,)) for length in (0.25, 0.5, 1.0, 2.0, 4.0))  # paper
+
+
+def parse_model(text: str) -> ModelSpec:
+    """The model that a text names; others are refused."""
+    kind, _, size = text.partition("-")
+    for model in (MEAN, ENSEMBLE, REFERENCE, AUTO):
+        if text == str(model):
+            return model
+    try:
+        if kind == "rfn":
+            return _checked(ModelSpec("rfn", (float(size),)))
+        if kind == "mlp":
+            width, _, depth = size.partition("x")
+            return _checked(ModelSpec("mlp", (int(width), int(depth))))
+    except ValueError as error:
+        raise UserError("a model like rfn-0.25 or mlp-100x2", text, str(error)) from error
+    raise UserError(
+        "boot-ens, gp-exact, rfn-LENGTH, rfn-auto or mlp-WIDTHxDEPTH", text, "name one of them"
+    )
+
+
+def _checked(model: ModelSpec) -> ModelSpec:
+    model.prior(Variant())  # refuses sizes of 0
+    return model
+
+
+@dataclass(frozen=True)
+class Variant:
+    """Where the paper's text and the authors' code differ; the defaults are the paper's text."""
+
+    readout: Readout = "ones"
+    trains: Trains = "all"
+    init: Init = "fan_in"
+    """Of the MLP prior and corrector, of the mean predictor and of the bootstrapped ensemble."""
+    ties: Ties = "rows"
+    features: int = 1024  # paper
+    weight_decay: float = 1e-4  # paper
+    ensemble_loss: Literal["each", "mean"] = "each"
+    """Members of the bootstrapped ensemble minimise each their own loss, or together its mean."""
+
+    def ensemble_decay(self, members: int) -> float:
+        """The mean has a member's gradient divided by their number, but not the decay beside it."""
+        return self.weight_decay * (members if self.ensemble_loss == "mean" else 1)
+
+
+AUTHORS = Variant("uniform", "readout", "fan_out", "quicksort", ensemble_loss="mean")
 
 
 class Pairs(NamedTuple):
@@ -30,66 +109,56 @@ class Pairs(NamedTuple):
     corrector: Net
 
 
+class Answer(NamedTuple):
+    """Mean and standard deviation at the asked inputs, `(splits, rows)`."""
+
+    mean: np.ndarray
+    std: np.ndarray
+
+
 def fit_mean(
-    splits: Sequence[Labelled],
-    training: Training,
+    inputs: Sequence[np.ndarray],
+    targets: Sequence[np.ndarray],
+    settings: FitSettings,
     seeds: Sequence[int],
-    architecture: MLP = MEAN,
+    architecture: MLP = MEAN_NET,
     weight_decay: float = MEAN_DECAY,
-    watch: Watch | None = None,
+    checkpoint: Checkpoint | None = None,
+    members: int = 1,
+    bootstrap: bool = False,
 ) -> Any:
-    """The separate predictor of the mean: one network per split, from labels alone."""
-    return fit_bootstrap(splits, 1, training, seeds, architecture, weight_decay, watch, False)
-
-
-def fit_bootstrap(
-    splits: Sequence[Labelled],
-    members: int,
-    training: Training,
-    seeds: Sequence[int],
-    architecture: MLP = MEAN,
-    weight_decay: float = MEAN_DECAY,
-    watch: Watch | None = None,
-    resample: bool = True,
-) -> Any:
-    """Independent mean predictors; with `resample`, a Poisson(1) weight per member and row."""
-    rows = stack([split.x for split in splits], training.batch_size)
+    """Predictors of the mean from labels alone, `members` independent ones per split; those of a
+    bootstrapped ensemble have a Poisson(1) weight per member and row."""
+    rows = pad_inputs(inputs, settings.batch_size)
     nets = _draw(architecture, seeds, 0, members, rows.x.shape[-1])
-    shape = (len(splits), members, rows.length)
-    value = jnp.broadcast_to(pad([s.y for s in splits], rows.length)[:, None], shape)
+    shape = (len(inputs), members, rows.length)
+    value = jnp.broadcast_to(pad(targets, rows.length)[:, None], shape)
     weight = jnp.ones(shape)
-    if resample:
-        weight = jnp.asarray(_poisson(rows, members, seeds))
-    learns = architecture.trained(nets)
-    targets = Targets(value, weight)
-    return train(nets, learns, rows, targets, seeds, training, weight_decay, watch)
-
-
-def _poisson(rows: Rows, members: int, seeds: Sequence[int]) -> np.ndarray:
-    """Weights of the real rows alone, so that a split's do not depend on the padding."""
-    draws = [
-        np.random.default_rng([seed, 2]).poisson(1.0, (count, members))
-        for seed, count in zip(seeds, rows.real, strict=True)
-    ]
-    return pad(draws, rows.length).swapaxes(1, 2)
+    if bootstrap:  # weights of the real rows alone, so that a split's do not depend on the padding
+        draws = [
+            np.random.default_rng([seed, 2]).poisson(1.0, (count, members))
+            for seed, count in zip(seeds, rows.real, strict=True)
+        ]
+        weight = jnp.asarray(pad(draws, rows.length).swapaxes(1, 2))
+    learns, goal = architecture.trained(nets), Targets(value, weight)
+    return train(nets, learns, rows, goal, seeds, settings, weight_decay, checkpoint)
 
 
 def fit_pairs(
     prior: Prior,
     inputs: Sequence[np.ndarray],
     members: int,
-    training: Training,
+    settings: FitSettings,
     seeds: Sequence[int],
-    watch: Watch | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> Pairs:
     """Correctors that minimise (c + g)^2 at the training inputs; labels are not used."""
-    rows = stack(inputs, training.batch_size)
+    rows = pad_inputs(inputs, settings.batch_size)
     priors = _draw(prior, seeds, 0, members, rows.x.shape[-1])
     correctors = _draw(prior, seeds, 1, members, rows.x.shape[-1])
-    value = -jnp.asarray(np.stack(evaluate(priors, list(np.asarray(rows.x)), training.layout)))
-    targets = Targets(value, jnp.ones_like(value))
-    learns = prior.trained(correctors)
-    fitted = train(correctors, learns, rows, targets, seeds, training, watch=watch)
+    value = -jnp.asarray(np.stack(evaluate(priors, list(np.asarray(rows.x)), settings.layout)))
+    goal, learns = Targets(value, jnp.ones_like(value)), prior.trained(correctors)
+    fitted = train(correctors, learns, rows, goal, seeds, settings, checkpoint=checkpoint)
     return Pairs(priors, fitted)
 
 
@@ -108,3 +177,73 @@ def _draw(prior: Prior, seeds: Sequence[int], purpose: int, members: int, inputs
 def spread(outputs: Array | np.ndarray) -> np.ndarray:
     """Population standard deviation over members, the first axis."""
     return np.std(np.asarray(outputs, np.float64), axis=0)
+
+
+def exact_posterior(
+    x: np.ndarray, y: np.ndarray, at: np.ndarray, length_scale: float, noise: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and epistemic standard deviation of exact GP regression, by scikit-learn, under an RBF
+    kernel of amplitude one."""
+    from sklearn.gaussian_process import GaussianProcessRegressor
+    from sklearn.gaussian_process.kernels import RBF
+
+    kernel = RBF(length_scale, "fixed")
+    model = GaussianProcessRegressor(kernel, alpha=noise**2, optimizer=None)
+    return model.fit(x, y).predict(at, return_std=True)
+
+
+def predict_mean(
+    data: Dataset, variant: Variant, settings: FitSettings, checkpoint: Checkpoint | None = None
+) -> np.ndarray:
+    """The separate mean predictor's answers, `(splits, rows)`."""
+    inputs, targets = ([getattr(split.train, name) for split in data.splits] for name in "xy")
+    seeds, net = range(len(inputs)), MLP(init=variant.init)
+    nets = fit_mean(inputs, targets, settings, seeds, net, variant.weight_decay, checkpoint)
+    return np.stack([outputs[0] for outputs in evaluate(nets, data.asked)])
+
+
+def predict(
+    model: ModelSpec,
+    data: Dataset,
+    mean: np.ndarray,
+    members: int,
+    variant: Variant,
+    settings: FitSettings,
+    checkpoint: Checkpoint | None = None,
+) -> Answer:
+    """What a model says at the asked inputs of every split, beside the separate mean."""
+    inputs, targets = ([getattr(split.train, name) for split in data.splits] for name in "xy")
+    seeds = range(len(inputs))
+    if model == REFERENCE:
+        pairs = [
+            exact_posterior(x, y, at, PAPER.length_scale, PAPER.noise)
+            for x, y, at in zip(inputs, targets, data.asked, strict=True)
+        ]
+        return Answer(np.stack([m for m, _ in pairs]), np.stack([s for _, s in pairs]))
+    if model == ENSEMBLE:
+        net, decay = MLP(init=variant.init), variant.ensemble_decay(members)
+        nets = fit_mean(inputs, targets, settings, seeds, net, decay, checkpoint, members, True)
+        outputs = evaluate(nets, data.asked)
+        mean = np.stack([output.mean(axis=0) for output in outputs])
+    else:
+        prior = model.prior(variant)
+        fitted = fit_pairs(prior, inputs, members, settings, seeds, checkpoint)
+        outputs = residuals(fitted, data.asked)
+    return Answer(mean, np.stack([spread(output) for output in outputs]))
+
+
+def prior_draws(variant: Variant, count: int = 10) -> dict[str, np.ndarray]:
+    """Functions from a GP, an MLP prior and an RFN prior of length 1 on the grid of the GP task."""
+    grid = np.linspace(PAPER.low, PAPER.high, PAPER.grid)
+    generator = np.random.default_rng(0)
+    rfn = RFN(1.0, variant.features, variant.readout)
+
+    def values(nets: Net) -> np.ndarray:
+        return np.asarray(jax.vmap(lambda net: net(grid[:, None]))(nets))
+
+    return {
+        "grid": grid,
+        "GP": np.stack([draw_function(generator, grid, 1.0) for _ in range(count)]),
+        "MLP": values(MLP(init=variant.init).draw(generator, count, 1)),
+        "RFN": values(rfn.draw(generator, count, 1)),
+    }

@@ -1,18 +1,76 @@
-"""Which prior a corrector has to cancel, as settings."""
+"""Which prior a corrector has to cancel, as settings, and the networks that are drawn from them."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 from numbers import Integral, Real
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
+import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float
 
 from devote.core.errors import UserError
-from devote.regression.perceptron import Init, Perceptron, perceptron
-from devote.regression.waves import Readout, Waves, waves
+from devote.nets.functions import cos
 
+Readout = Literal["ones", "normal", "uniform"]
 Trains = Literal["all", "readout"]
-Net = Waves | Perceptron
+Init = Literal["fan_in", "fan_out"]
+
+
+class FourierNet(eqx.Module):
+    """An RFN on plain arrays, sqrt(2/m) w' cos(Omega' x + b), plus a constant where the readout has
+    one; `nets.fourier` has the same function of observations and actions."""
+
+    frequencies: Float[Array, "inputs features"]
+    phases: Float[Array, "features"]
+    readout: Float[Array, "features"]
+    bias: Float[Array, ""] | None
+
+    def __call__(self, x: Float[Array, "rows inputs"]) -> Float[Array, "rows"]:
+        value = _fourier(x, self.frequencies, self.phases, self.readout)
+        return value if self.bias is None else value + self.bias
+
+
+@jax.custom_vjp
+def _fourier(x: Array, frequencies: Array, phases: Array, readout: Array) -> Array:
+    return np.float32(np.sqrt(2 / readout.size)) * (cos(x @ frequencies + phases) @ readout)
+
+
+def _fourier_forward(
+    x: Array, frequencies: Array, phases: Array, readout: Array
+) -> tuple[Array, tuple[Array, ...]]:
+    angle = x @ frequencies + phases
+    cosine, sine = cos(angle), cos(angle - np.float32(np.pi / 2))
+    scale = np.float32(np.sqrt(2 / readout.size))
+    return scale * (cosine @ readout), (x, frequencies, readout, cosine, sine)
+
+
+def _fourier_backward(kept: tuple[Array, ...], out: Array) -> tuple[Array, ...]:
+    # Automatic differentiation would form the gradient of every angle; scaling the rows of x and
+    # the columns of the result instead leaves two products and no pass over rows times features.
+    x, frequencies, readout, cosine, sine = kept
+    out = np.float32(np.sqrt(2 / readout.size)) * out
+    with_one = jnp.concatenate([x, jnp.ones_like(x[:, :1])], axis=1)
+    entry = -((with_one * out[:, None]).T @ sine) * readout
+    inputs = -((out[:, None] * sine) * readout) @ frequencies.T
+    return inputs, entry[:-1], entry[-1], out @ cosine
+
+
+_fourier.defvjp(_fourier_forward, _fourier_backward)
+
+
+class Perceptron(eqx.Module):
+    """Affine layers with ReLU between them and one output: no norm, no squashing."""
+
+    weights: tuple[Float[Array, "in out"], ...]
+    biases: tuple[Float[Array, "out"], ...]
+
+    def __call__(self, x: Float[Array, "rows inputs"]) -> Float[Array, "rows"]:
+        for weight, bias in zip(self.weights[:-1], self.biases[:-1], strict=True):
+            x = jax.nn.relu(x @ weight + bias)
+        return (x @ self.weights[-1] + self.biases[-1])[:, 0]
 
 
 @dataclass(frozen=True)
@@ -38,17 +96,32 @@ class RFN:
         _check(self.readout in get_args(Readout), f"one of {get_args(Readout)}", self.readout)
         _check(self.trains in get_args(Trains), f"one of {get_args(Trains)}", self.trains)
 
-    def draw(self, generator: np.random.Generator, members: int, inputs: int) -> Waves:
-        """Fresh networks."""
+    def draw(self, generator: np.random.Generator, members: int, inputs: int) -> FourierNet:
+        """Fresh networks along a leading member axis.
+
+        Drawn by NumPy: compiling JAX's generator for every new shape took longer than short fits.
+        """
         if isinstance(self.length_scale, str):
             raise UserError("a chosen length scale", "auto", "call `choose_length_scale` first")
-        return waves(generator, members, inputs, self.features, self.length_scale, self.readout)
+        shape = (members, self.features)
+        frequencies = generator.normal(size=(members, inputs, self.features)) / self.length_scale
+        phases = generator.uniform(0.0, 2 * np.pi, shape)
+        bias = None
+        if self.readout == "ones":
+            weights = np.ones(shape)
+        elif self.readout == "normal":
+            weights = generator.normal(size=shape)
+        else:
+            # A linear layer of m inputs and one output, initialised by fan-out: weights in +-1.
+            weights = generator.uniform(-1.0, 1.0, shape)
+            bias = generator.uniform(-1.0, 1.0, members) * self.features**-0.5
+        return _single(FourierNet(frequencies, phases, weights, bias))  # type: ignore[arg-type]
 
-    def trained(self, net: Waves) -> Waves:
+    def trained(self, net: FourierNet) -> FourierNet:
         """True on the parameters of a corrector that learn."""
-        everything = jax.tree.map(lambda _: self.trains == "all", net)
+        entry = self.trains == "all"
         bias = None if net.bias is None else True
-        return Waves(everything.frequencies, everything.phases, True, bias)  # type: ignore[arg-type]
+        return FourierNet(entry, entry, True, bias)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -66,8 +139,17 @@ class MLP:
         _check(self.init in get_args(Init), f"one of {get_args(Init)}", self.init)
 
     def draw(self, generator: np.random.Generator, members: int, inputs: int) -> Perceptron:
-        """Fresh networks."""
-        return perceptron(generator, members, inputs, self.width, self.depth, self.init)
+        """Fresh networks along a leading member axis.
+
+        Weights are uniform in +-1/sqrt(fan-in), or by fan-out as in the authors' code; biases are
+        uniform in +-1/sqrt(fan-in) in both.
+        """
+        weights, biases = [], []
+        for size_in, size_out in pairwise((inputs, *[self.width] * self.depth, 1)):
+            fan = size_in if self.init == "fan_in" else size_out
+            weights.append(generator.uniform(-1.0, 1.0, (members, size_in, size_out)) * fan**-0.5)
+            biases.append(generator.uniform(-1.0, 1.0, (members, size_out)) * size_in**-0.5)
+        return _single(Perceptron(tuple(weights), tuple(biases)))
 
     def trained(self, net: Perceptron) -> Perceptron:
         """True on every parameter."""
@@ -75,11 +157,16 @@ class MLP:
 
 
 Prior = RFN | MLP
+Net = FourierNet | Perceptron
 
 
 def at_least(least: int, value: object) -> bool:
     """Whether it is a whole number and not smaller."""
     return isinstance(value, Integral) and int(value) >= least
+
+
+def _single(net: Any) -> Any:
+    return jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32), net)
 
 
 def _check(good: bool, expected: str, got: object) -> None:

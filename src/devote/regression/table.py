@@ -1,48 +1,150 @@
-"""The paper's calibration table with ours beside it."""
+"""Scores of the models, as estimates over splits and sets, and the paper's calibration table with
+ours beside it."""
 
 import csv
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from devote.measure.calibration import Estimate
-from devote.regression.scores import (
-    AUROC,
-    AUTO,
-    COLUMNS,
-    POOLED,
-    REFERENCE,
-    RHO,
-    UCI,
-    Cell,
-    find,
-    regret,
-)
+from devote.measure.calibration import Estimate, correlation, misfit_auroc, over_sets, over_splits
+from devote.regression.data import GP, Dataset, Split
+from devote.regression.models import AUTO, ENSEMBLE, LENGTHS, REFERENCE, ModelSpec, parse_model
+from devote.regression.uci import TABLES
 
-TABLE_MODELS = ("boot-ens", "mlp-100x2", "rfn-0.25", "rfn-0.5", REFERENCE)
-_BLOCKS = (
+UCI = tuple(TABLES)
+COLUMNS = (*UCI, GP)
+MLP_PRIOR = ModelSpec("mlp", (100, 2))
+TABLE_MODELS = (ENSEMBLE, MLP_PRIOR, *LENGTHS[:2], REFERENCE)
+AUROC, RHO, POOLED = "auroc_y", "rho_f", "pooled_rho_f"
+"""Headline choices: a misfit errs against the observation, the correlation is with |f - mu|."""
+BLOCKS = (
     ("AUROC, misfit OOD (misfits err against y)", AUROC),
     ("Correlation of |f - mu| and sigma", RHO),
     ("Other choice: AUROC, misfits err against f", "auroc_f"),
     ("Other choice: correlation of |y - mu| and sigma", "rho_y"),
     ("Other choice: one correlation of |f - mu| and sigma over the points of all splits", POOLED),
 )
-
 PAPER = {
-    ("boot-ens", AUROC): (0.762, 0.896, 0.575, 0.993, 0.633, 0.557, 0.532, 0.922, 0.931, 0.734),
-    ("boot-ens", RHO): (0.365, 0.487, 0.104, 0.617, 0.158, 0.005, 0.134, 0.565, 0.410, 0.304),
-    ("mlp-100x2", AUROC): (0.869, 0.816, 0.537, 1.0, 0.632, 0.608, 0.621, 0.907, 0.995, 0.749),
-    ("mlp-100x2", RHO): (0.308, 0.148, 0.057, 0.552, 0.027, -0.012, 0.182, 0.155, 0.393, 0.177),
-    ("rfn-0.25", AUROC): (0.924, 0.847, 0.603, 1.0, 0.779, 0.907, 0.720, 0.976, 0.997, 0.844),
-    ("rfn-0.25", RHO): (0.303, 0.068, 0.029, 0.662, 0.039, 0.015, 0.140, 0.147, 0.596, 0.176),
-    ("rfn-0.5", AUROC): (0.884, 0.856, 0.593, 1.0, 0.699, 0.802, 0.625, 0.956, 0.997, 0.802),
-    ("rfn-0.5", RHO): (0.292, 0.114, 0.079, 0.646, 0.024, 0.012, 0.176, 0.184, 0.681, 0.191),
+    (ENSEMBLE, AUROC): (0.762, 0.896, 0.575, 0.993, 0.633, 0.557, 0.532, 0.922, 0.931, 0.734),
+    (ENSEMBLE, RHO): (0.365, 0.487, 0.104, 0.617, 0.158, 0.005, 0.134, 0.565, 0.410, 0.304),
+    (MLP_PRIOR, AUROC): (0.869, 0.816, 0.537, 1.0, 0.632, 0.608, 0.621, 0.907, 0.995, 0.749),
+    (MLP_PRIOR, RHO): (0.308, 0.148, 0.057, 0.552, 0.027, -0.012, 0.182, 0.155, 0.393, 0.177),
+    (LENGTHS[0], AUROC): (0.924, 0.847, 0.603, 1.0, 0.779, 0.907, 0.720, 0.976, 0.997, 0.844),
+    (LENGTHS[0], RHO): (0.303, 0.068, 0.029, 0.662, 0.039, 0.015, 0.140, 0.147, 0.596, 0.176),
+    (LENGTHS[1], AUROC): (0.884, 0.856, 0.593, 1.0, 0.699, 0.802, 0.625, 0.956, 0.997, 0.802),
+    (LENGTHS[1], RHO): (0.292, 0.114, 0.079, 0.646, 0.024, 0.012, 0.176, 0.184, 0.681, 0.191),
 }
 """Table "calibration_main", in the order of `COLUMNS`, then the mean without gp."""
 
 
-def as_csv(cells: Sequence[Cell]) -> str:
+def score(data: Dataset, mean: np.ndarray, std: np.ndarray) -> list[dict[str, float]]:
+    """Per split: AUROC and correlation, with errors against the observations y and against f."""
+    rows = []
+    for split, mu, sigma in zip(data.splits, mean, std, strict=True):
+        count, scores = len(split.inside.y), {}
+        for name in ("y", "f"):
+            error, tested = _errors(split, name, mu), sigma[: count + len(split.outside.y)]
+            scores[f"auroc_{name}"] = misfit_auroc(
+                error[:count], tested[:count], error[count:], tested[count:]
+            )
+            scores[f"rho_{name}"] = correlation(error, tested)
+        rows.append(scores)
+    return rows
+
+
+def pooled(data: Dataset, mean: np.ndarray, std: np.ndarray) -> dict[str, float]:
+    """One correlation over the points of all splits, with errors against y and against f."""
+    found = {}
+    for name in ("y", "f"):
+        errors = [_errors(split, name, mu) for split, mu in zip(data.splits, mean, strict=True)]
+        sigmas = [sigma[: len(error)] for sigma, error in zip(std, errors, strict=True)]
+        found[f"rho_{name}"] = correlation(np.concatenate(errors), np.concatenate(sigmas))
+    return found
+
+
+def _errors(split: Split, name: str, mean: np.ndarray) -> np.ndarray:
+    """Of a mean at the points inside, then outside, against y or f."""
+    target = np.concatenate([getattr(points, name) for points in (split.inside, split.outside)])
+    return target - mean[: len(target)]
+
+
+class ModelScores(NamedTuple):
+    """A model on a dataset: every score of every split, and how long it took."""
+
+    model: ModelSpec
+    dataset: str
+    splits: Mapping[str, Sequence[float]]
+    seconds: float = 0.0
+    pooled: Mapping[str, float] = {}
+    """Scores of the points of all splits together."""
+    lengths: Sequence[float] = ()
+    """What the automatic length scale chose in every split."""
+
+    def estimate(self, score: str) -> Estimate:
+        """Over the splits that have a value; NaN where the score is not known."""
+        if score in self.pooled:
+            return Estimate(self.pooled[score], float("nan"), self.asked)
+        return over_splits(self.splits.get(score, ()))
+
+    @property
+    def asked(self) -> int:
+        """How many splits there are, with a value or without."""
+        return len(next(iter(self.splits.values()), ()))
+
+    @property
+    def scores(self) -> list[str]:
+        """Names of all scores."""
+        return [*self.splits, *self.pooled]
+
+
+def read_scores(result: Mapping[str, Any]) -> ModelScores:
+    """A cell from what was written of it."""
+    nan, rows = float("nan"), result["splits"]
+    splits = {name: [nan if row[name] is None else row[name] for row in rows] for name in rows[0]}
+    pooled = {f"pooled_{n}": nan if v is None else v for n, v in result["pooled"].items()}
+    lengths = result.get("lengths", ())
+    return ModelScores(
+        parse_model(result["model"]), result["dataset"], splits, result["seconds"], pooled, lengths
+    )
+
+
+def find(cells: Sequence[ModelScores], model: ModelSpec, score: str, column: str) -> Estimate:
+    """The score of a model on a dataset, or "mean": over the UCI sets that the cells have, NaN
+    where the model lacks one of them."""
+    found = {c.dataset: c.estimate(score) for c in cells if c.model == model}
+    nothing = Estimate(float("nan"), float("nan"), 0)
+    if column == "mean":
+        there = {cell.dataset for cell in cells}
+        return over_sets([found.get(name, nothing) for name in UCI if name in there])
+    return found.get(column, nothing)
+
+
+def regret(cells: Sequence[ModelScores], score: str = AUROC) -> dict[str, Estimate]:
+    """Per dataset, how far the automatic length is below the best of the fixed ones.
+
+    The best is that with the highest mean over splits; the standard error is that of the
+    difference, split by split. "mean" is over the UCI sets that are there.
+    """
+    found = {(c.model, c.dataset): np.asarray(c.splits[score]) for c in cells if c.splits}
+    complete = [n for n in COLUMNS if all((m, n) in found for m in (*LENGTHS, AUTO))]
+    regrets = {}
+    for name in complete:
+        means = {m: over_splits(found[m, name].tolist()).mean for m in LENGTHS}
+        best = max(LENGTHS, key=lambda m: np.nan_to_num(means[m], nan=-np.inf))
+        regrets[name] = over_splits((found[best, name] - found[AUTO, name]).tolist())
+    sets = [regrets[name] for name in complete if name in UCI]
+    return regrets | ({"mean": over_sets(sets)} if sets else {})
+
+
+def markdown_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A table in Markdown, without a last newline."""
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
+
+
+def as_csv(cells: Sequence[ModelScores]) -> str:
     """One line per model, dataset and score: ours, its standard error, the paper's."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -58,10 +160,10 @@ def as_csv(cells: Sequence[Cell]) -> str:
     return text.getvalue()
 
 
-def as_markdown(cells: Sequence[Cell], preset: str) -> str:
+def as_markdown(cells: Sequence[ModelScores], preset: str) -> str:
     """Ours (paper's); bold is the best of ours in a column, underlined the second."""
     names = {cell.model for cell in cells}
-    others = sorted(names - set(TABLE_MODELS), key=_by_size)
+    others = sorted(names - set(TABLE_MODELS), key=_order)
     models = [m for m in TABLE_MODELS if m in names] + others
     there = [name for name in COLUMNS if any(cell.dataset == name for cell in cells)]
     sets = _sets(cells)
@@ -71,50 +173,43 @@ def as_markdown(cells: Sequence[Cell], preset: str) -> str:
         f"have a value.{f' The mean is over {over}.' if sets else ''}\n"
     ]
     columns = [*there, *(["mean"] if sets else [])]
-    for title, score in _BLOCKS:
-        lines = [f"\n{title}\n", *_header(["model", *columns])]
+    for title, score in BLOCKS:
         texts = [_column(cells, models, score, name) for name in columns]
-        lines += [f"| {m} | " + " | ".join(c[m] for c in texts) + " |" for m in models]
-        parts.append("\n".join(lines) + "\n")
+        rows = [[model, *(column[model] for column in texts)] for model in models]
+        parts.append(f"\n{title}\n\n{markdown_table(['model', *columns], rows)}\n")
     seconds = sum(cell.seconds for cell in cells)
     parts += [_regrets(cells), f"\n{len(cells)} cells, {seconds:.0f} s of fitting and scoring.\n"]
     return "".join(parts)
 
 
-def _sets(cells: Sequence[Cell]) -> list[str]:
+def _sets(cells: Sequence[ModelScores]) -> list[str]:
     """The UCI sets that there are cells of."""
     return [name for name in UCI if any(cell.dataset == name for cell in cells)]
 
 
-def _by_size(model: str) -> tuple[str, list[float], str]:
-    """Kinds apart; within one by depth and width, or by length, and the rest last."""
-    kind, _, size = model.partition("-")
-    try:
-        return kind, [float(part) for part in reversed(size.split("x"))], model
-    except ValueError:
-        return kind, [float("inf")], model
+def _order(model: ModelSpec) -> tuple[str, list[float]]:
+    """Kinds apart; within one by depth and width, or by length, and the automatic length last."""
+    return model.kind, [*reversed(model.size)] or [float("inf")]
 
 
-def _regrets(cells: Sequence[Cell]) -> str:
+def _regrets(cells: Sequence[ModelScores]) -> str:
     """What the automatic length scale chose and what that cost; nothing where it is not known."""
     lost = regret(cells)
     if not lost:
         return ""
     chosen = {cell.dataset: cell.lengths for cell in cells if cell.model == AUTO}
-    lines = ["\nAUROC that the automatic length scale loses against the best fixed one\n"]
-    lines += _header(["set", "regret", "chosen in the splits"])
+    rows = []
     for name, estimate in lost.items():
         label = f"mean of {estimate.splits} UCI sets" if name == "mean" else name
         lengths = ", ".join(f"{length:g}" for length in chosen.get(name, ()))
-        lines.append(f"| {label} | {_text(estimate)}{_error(estimate)} | {lengths} |")
-    return "\n".join(lines) + "\n"
+        rows.append((label, with_error(estimate), lengths))
+    table = markdown_table(("set", "regret", "chosen in the splits"), rows)
+    return f"\nAUROC that the automatic length scale loses against the best fixed one\n\n{table}\n"
 
 
-def _header(names: list[str]) -> list[str]:
-    return ["| " + " | ".join(names) + " |", "| --- " * len(names) + "|"]
-
-
-def _column(cells: Sequence[Cell], models: list[str], score: str, name: str) -> dict[str, str]:
+def _column(
+    cells: Sequence[ModelScores], models: list[ModelSpec], score: str, name: str
+) -> dict[ModelSpec, str]:
     """Texts of one column, marked."""
     ours = {model: find(cells, model, score, name) for model in models}
     sets = _sets(cells) if name == "mean" else [name]
@@ -122,8 +217,8 @@ def _column(cells: Sequence[Cell], models: list[str], score: str, name: str) -> 
     texts = {model: _text(estimate) for model, estimate in ours.items()}
     rivals = [m for m in models if texts[m] != "-" and m != REFERENCE]
     ranked = sorted(rivals, key=lambda m: -ours[m].mean)
-    for model, mark in zip(ranked[:2], (_bold, _underlined), strict=False):
-        texts[model] = mark(texts[model])
+    for model, mark in zip(ranked[:2], ("**{}**", "<u>{}</u>"), strict=False):
+        texts[model] = mark.format(texts[model])
     for model, estimate in ours.items():
         texts[model] += _error(estimate)
         if estimate.splits < asked.get(model, 0):
@@ -131,6 +226,11 @@ def _column(cells: Sequence[Cell], models: list[str], score: str, name: str) -> 
         paper = paper_mean(model, score, sets)
         texts[model] += "" if paper is None else f" ({paper:.3f})"
     return texts
+
+
+def with_error(estimate: Estimate) -> str:
+    """The mean with its standard error, as far as there are any."""
+    return _text(estimate) + _error(estimate)
 
 
 def _text(estimate: Estimate) -> str:
@@ -141,12 +241,12 @@ def _error(estimate: Estimate) -> str:
     return f" ± {estimate.error:.3f}" if np.isfinite(estimate.error) else ""
 
 
-def _paper(model: str, score: str, column: str) -> float | None:
+def _paper(model: ModelSpec, score: str, column: str) -> float | None:
     values = PAPER.get((model, AUROC if score.startswith("auroc") else RHO))
     return None if values is None else values[[*COLUMNS, "mean"].index(column)]
 
 
-def paper_mean(model: str, score: str, sets: Sequence[str]) -> float | None:
+def paper_mean(model: ModelSpec, score: str, sets: Sequence[str]) -> float | None:
     """The paper's own mean of the eight UCI sets, or that of its columns for fewer sets."""
     if set(sets) == set(UCI):
         return _paper(model, score, "mean")
@@ -157,7 +257,3 @@ def paper_mean(model: str, score: str, sets: Sequence[str]) -> float | None:
 
 def _number(value: float) -> str:
     return "" if np.isnan(value) else f"{value:.4f}"
-
-
-_bold: Callable[[str], str] = "**{}**".format
-_underlined: Callable[[str], str] = "<u>{}</u>".format

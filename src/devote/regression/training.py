@@ -16,20 +16,17 @@ from jaxtyping import Array, Float, Int
 from devote.core import trees
 from devote.core.errors import UserError
 from devote.regression.priors import at_least
-from devote.regression.rows import Rows, pad
 
 Layout = Literal["auto", "loop", "vmap"]
-Progress = Callable[[int, int], None]
-"""Told how many epochs are done, of how many."""
 
 _BLOCK = 512
 """Rows evaluated at once: the features of a block stay in cache."""
 _CHUNK = 25
-"""Most epochs in one call of the compiled program; `Watch` is told between calls."""
+"""Most epochs in one call of the compiled program; checkpoints are written between calls."""
 
 
 @dataclass(frozen=True)
-class Training:
+class FitSettings:
     """Adam on minibatches, as in the paper's appendix."""
 
     epochs: int = 500  # paper
@@ -45,6 +42,18 @@ class Training:
             raise UserError(expected, self, "change the training")
 
 
+class PaddedInputs(NamedTuple):
+    """The inputs of several splits side by side, padded, and how many rows of each are real."""
+
+    x: Float[Array, "splits rows inputs"]
+    real: tuple[int, ...]
+
+    @property
+    def length(self) -> int:
+        """How many rows there are with the padding."""
+        return self.x.shape[1]
+
+
 class Targets(NamedTuple):
     """What the networks of every split regress on, and how much each row counts."""
 
@@ -52,13 +61,13 @@ class Targets(NamedTuple):
     weight: Float[Array, "splits members rows"]
 
 
-class Watch(Protocol):
-    """Who looks after a fit: it may keep the state and give it back to a later process."""
+class Checkpoint(Protocol):
+    """Keeps the state of a fit, and may give it back to a later process."""
 
     def restore(self, state: Any) -> tuple[Any, int]:
         """The state to begin with, and how many epochs it has behind it."""
 
-    def tell(self, state: Any, done: int, total: int) -> None:
+    def save(self, state: Any, done: int, total: int) -> None:
         """The state after some of the epochs."""
 
 
@@ -78,15 +87,33 @@ class _Batch(NamedTuple):
     live: Array
 
 
+def pad(values: Sequence[np.ndarray], length: int) -> Float[np.ndarray, "splits length ..."]:
+    """Arrays stacked along a new first axis, zeros after the last row of each."""
+    stacked = np.zeros((len(values), length, *values[0].shape[1:]), np.float32)
+    for row, value in zip(stacked, values, strict=True):
+        row[: len(value)] = value
+    return stacked
+
+
+def pad_inputs(inputs: Sequence[np.ndarray], batch_size: int) -> PaddedInputs:
+    """All splits in whole batches; below one batch in a power of two, so that few programs are
+    compiled."""
+    longest = max(len(x) for x in inputs)
+    length = min(batch_size, 1 << max(longest - 1, 1).bit_length())
+    if longest >= batch_size:
+        length = -(-longest // batch_size) * batch_size
+    return PaddedInputs(jnp.asarray(pad(inputs, length)), tuple(len(x) for x in inputs))
+
+
 def train(
     nets: Any,
     trained: Any,
-    rows: Rows,
+    rows: PaddedInputs,
     targets: Targets,
     seeds: Sequence[int],
-    settings: Training,
+    settings: FitSettings,
     weight_decay: float = 0.0,
-    watch: Watch | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> Any:
     """Networks stacked over (splits, members), fitted by weighted least squares.
 
@@ -95,35 +122,26 @@ def train(
     """
     parts, frozen = eqx.partition(nets, trained)
     lanes, behind = _start(parts), 0
-    if watch:
-        lanes, behind = watch.restore(lanes)
+    if checkpoint:
+        lanes, behind = checkpoint.restore(lanes)
     generators = [np.random.default_rng([seed, 3]) for seed in seeds]
     batch = min(settings.batch_size, rows.length)
     ragged = len({-(-count // batch) for count in rows.real}) > 1
     epochs = next(n for n in range(_CHUNK, 0, -1) if settings.epochs % n == 0)
     for done in range(epochs, settings.epochs + 1, epochs):
         # Drawn for finished epochs too: the later orders depend on how many were drawn.
-        orders = _orders(generators, rows, epochs)
+        orders = batch_orders(generators, rows, epochs)
         if done <= behind:
             continue
-        lanes = _run(
-            lanes,
-            frozen,
-            rows.x,
-            targets,
-            jnp.asarray(orders),
-            jnp.asarray(rows.real),
-            settings,
-            weight_decay,
-            ragged,
-        )
-        if watch:
-            watch.tell(jax.block_until_ready(lanes), done, settings.epochs)
+        given = (rows.x, targets, jnp.asarray(orders), jnp.asarray(rows.real))
+        lanes = _run(lanes, frozen, *given, settings, weight_decay, ragged)
+        if checkpoint:
+            checkpoint.save(jax.block_until_ready(lanes), done, settings.epochs)
     return eqx.combine(lanes.trained, frozen)
 
 
-def _orders(
-    generators: Sequence[np.random.Generator], rows: Rows, epochs: int
+def batch_orders(
+    generators: Sequence[np.random.Generator], rows: PaddedInputs, epochs: int
 ) -> Int[np.ndarray, "splits epochs rows"]:
     """Random orders of the real rows, the padding after them.
 
@@ -165,7 +183,7 @@ def _run(
     targets: Targets,
     orders: Int[Array, "splits epochs rows"],
     real: Int[Array, "splits"],
-    settings: Training,
+    settings: FitSettings,
     weight_decay: float,
     ragged: bool,
 ) -> _Lane:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_hex
 
-from devote.figures.calibration import draw_report
-from devote.measure.report import calibration_report
+from devote.figures.calibration_plots import draw_report
+from devote.measure.calibration import calibration_report
 
 
 def data() -> tuple[tuple[np.ndarray, np.ndarray], ...]:

@@ -8,14 +8,13 @@ import pytest
 
 from devote import cli
 from devote.core.errors import UserError
-from devote.experiments import commands, coverage, paper_claims
-from devote.experiments.catalogue import ABSENT, FIGURES
-from devote.experiments.claims import judged
+from devote.experiments import commands
+from devote.experiments import paper_figures as paper
+from devote.experiments.cells import TrainingCell
+from devote.experiments.comparison import SCALES, Method, Study, Task, by_name
 from devote.experiments.durations import Durations, expected, in_words
-from devote.experiments.runner import Outcome
-from devote.experiments.study import SCALES, Method, Study, Task, by_name
-from devote.experiments.training import TrainingCell
-from devote.experiments.tuning import tuning
+from devote.experiments.paper_figures import ABSENT, FIGURES
+from devote.experiments.runner import StudyOutcome
 from devote.measure.statistics import Shift
 from devote.presets import PRESETS
 
@@ -67,35 +66,35 @@ def test_every_figure_is_a_value_with_different_cells(
 
 @pytest.mark.parametrize("scale", SCALES)
 def test_agents_have_as_many_trials_as_each_other(scale: str, tmp_path: Path) -> None:
-    cells = tuning(scale, tmp_path).parts["spiral"]
+    cells = paper.tuning(scale, tmp_path).parts["spiral"]
     trials = Counter(cell.run.agent_name for cell in cells)
     assert set(trials) == {"devote", "rnd", "thompson", "sombrl"}
     assert len(set(trials.values())) == 1
 
 
 def test_claims_are_about_methods_and_tasks_of_their_figure() -> None:
-    tasks = {task.name for task in coverage.EXPLORATION}
+    tasks = {task.name for task in paper.EXPLORATION}
     for claims, methods in (
-        (paper_claims.RIVAL_CLAIMS, coverage.RIVALS),
-        (paper_claims.ABLATION_CLAIMS, coverage.ABLATIONS),
+        (paper.RIVAL_CLAIMS, paper.RIVALS),
+        (paper.ABLATION_CLAIMS, paper.ABLATIONS),
     ):
         names = {method.name for method in methods}
         for claim in claims:
             assert {claim.method, *claim.others} <= names
             assert {*claim.tasks, *claim.beyond} <= tasks
-            assert judged(claim.relation, Shift(0.0, -1.0, 1.0, 0.97)) == "open"
+            assert claim.verdict(Shift(0.0, -1.0, 1.0, 0.97)) == "open"
 
 
 def test_figures_share_the_runs_they_have_in_common(tmp_path: Path) -> None:
     main, ablation = (
         {cell.identity for cell in build("desk", tmp_path).cells()}
-        for build in (coverage.main_coverage, coverage.ablation_coverage)
+        for build in (paper.main_coverage, paper.ablation_coverage)
     )
     assert len(main & ablation) == 5 * 5  # DEVOTE on every task
 
 
 def test_what_the_library_lacks_is_named_and_the_rest_is_run() -> None:
-    tasks = (coverage.DEEP_SEA_20, Task("moon", "moon"))
+    tasks = (paper.DEEP_SEA_20, Task("moon", "moon"))
     study = Study("x", "x", SCALES["smoke"], tasks, by_name("sac", "oracle"))
     assert study.missing() == ("task moon", "agent oracle")
     assert {key[:2] for key in study.runs()} == {("deep_sea_20", "sac")}
@@ -134,9 +133,11 @@ def test_what_is_recorded_is_made_again_unless_it_is_kept(
     made: list[str] = []
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(
-        commands, "run_cells", lambda cells, *_: made.extend(c.identity for c in cells) or Outcome()
+        commands,
+        "run_cells",
+        lambda cells, *_: made.extend(c.identity for c in cells) or StudyOutcome(),
     )
-    figure = coverage.exploration("smoke", Path("runs"))
+    figure = paper.exploration("smoke", Path("runs"))
     first, *others = [cell.identity for cell in figure.cells()]
     known = replace(figure, recorded=lambda _: frozenset([first]), draw=lambda *_: [])
     assert commands.make(known, Path("out"), "x", Path("runs"), keep=keep) == 0
@@ -146,7 +147,7 @@ def test_what_is_recorded_is_made_again_unless_it_is_kept(
 
 def test_no_task_has_more_seeds_than_the_scale(tmp_path: Path) -> None:
     for scale, most in (("smoke", 2), ("desk", 5)):
-        parts = coverage.exploration(scale, tmp_path).parts
+        parts = paper.exploration(scale, tmp_path).parts
         assert {len({cell.run.seed for cell in cells}) for cells in parts.values()} == {
             min(most, 3),
             most,

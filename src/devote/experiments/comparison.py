@@ -1,16 +1,19 @@
 """Agents compared on tasks at a scale: the runs that follow, each method with the same budget."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from devote.build import AGENTS, TASKS
 from devote.core.errors import UserError
-from devote.core.settings import flat, require_known
-from devote.experiments.changes import changed, settable
-from devote.experiments.training import TrainingCell
+from devote.core.settings import flat, require_known, with_texts
+from devote.experiments.cells import TrainingCell
 from devote.presets import PRESETS
 from devote.run import Run
+
+SHARED = ("env_name", "agent_name", "preset", "seed", "seeds")
+"""Settings that a study decides itself."""
+Key = tuple[str, str, int]
+"""Task, method and seed."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +92,7 @@ class Study:
     def missing(self) -> tuple[str, ...]:
         """Tasks and agents that the library does not have, or not at this scale."""
         tasks = [f"task {task.env}" for task in self.tasks if not self._has_task(task.env)]
-        agents = [f"agent {way.agent}" for way in self.methods if way.agent not in AGENTS]
+        agents = [f"agent {m.agent}" for m in self.methods if m.agent not in AGENTS]
         return tuple(dict.fromkeys(tasks + agents))
 
     def names(self) -> tuple[str, ...]:
@@ -108,16 +111,17 @@ class Study:
         run = replace(run, steps=dict(task.steps).get(self.scale.name, run.steps), seed=seed)
         _require_own(method, run)
         # a setting that only some methods have changes those
-        shared = {name: text for name, text in task.changes if name in settable(run)}
-        return changed(changed(run, shared), dict(method.changes))
+        shared = {name: text for name, text in task.changes if name in _settable(run)}
+        require_known(dict(method.changes), _settable(run))
+        return with_texts(run, shared | dict(method.changes))
 
-    def runs(self) -> dict[tuple[str, str, int], TrainingCell]:
+    def runs(self) -> dict[Key, TrainingCell]:
         """All runs that the library can do, by task, method and seed."""
         methods = [method for method in self.methods if method.agent in AGENTS]
         found = {}
         for task in self.tasks:
             if self._has_task(task.env):
-                self._require_known(task, methods)
+                self._check_changes(task, methods)
                 for seed in self.seeds(task):  # outside, so that all methods grow
                     for method in methods:
                         cell = TrainingCell(self.run(task, method, seed), self.root)
@@ -131,12 +135,24 @@ class Study:
             found.setdefault(task, []).append(cell)
         return found
 
-    def _require_known(self, task: Task, methods: list[Method]) -> None:
-        presets = [self.scale.run(task.env, method.agent) for method in methods]
-        known = dict.fromkeys(name for run in presets for name in settable(run))
-        require_known([name for name, _ in task.changes], known)
+    def _check_changes(self, task: Task, methods: list[Method]) -> None:
+        """Refuse changes that no method knows, or one value for all where a method is what it is by
+        having another one."""
+        presets = {method.name: flat(self.scale.run(task.env, method.agent)) for method in methods}
+        known = dict.fromkeys(name for preset in presets.values() for name in preset)
+        require_known([name for name, _ in task.changes], [n for n in known if n not in SHARED])
         for name, _ in task.changes:
-            _require_alike(name, {m.name: run for m, run in zip(methods, presets, strict=True)})
+            values = {method: preset[name] for method, preset in presets.items() if name in preset}
+            first, *others = values
+            for method in others:
+                if values[method] != values[first]:
+                    raise UserError(
+                        f"a setting that is the same for {first} and {method} before a change for "
+                        "all",
+                        f"{name}, which is {values[first]} for {first} and {values[method]} for "
+                        f"{method}",
+                        f"set it for one agent: {first},{name}=...",
+                    )
 
     def _has_task(self, env: str) -> bool:
         if env not in TASKS:
@@ -148,19 +164,6 @@ class Study:
         return True
 
 
-def _require_alike(name: str, presets: Mapping[str, Run]) -> None:
-    """Refuse one value for all where a method is what it is by having another one."""
-    values = {method: flat(run)[name] for method, run in presets.items() if name in flat(run)}
-    first, *others = values
-    for method in others:
-        if values[method] != values[first]:
-            raise UserError(
-                f"a setting that is the same for {first} and {method} before a change for all",
-                f"{name}, which is {values[first]} for {first} and {values[method]} for {method}",
-                f"set it for one agent: {first},{name}=...",
-            )
-
-
 def _require_own(method: Method, run: Run) -> None:
     own, expected = flat(run.agent), f"a setting of {method.agent} itself"
     for name, _ in method.changes:
@@ -170,3 +173,8 @@ def _require_own(method: Method, run: Run) -> None:
             fix = "task, schedule and budget are the same for all methods; set it for all"
             raise UserError(expected, name, fix)
         require_known([name], own, f"setting of {method.agent}")
+
+
+def _settable(run: Run) -> list[str]:
+    """Names of all settings of a run that a study may change."""
+    return [name for name in flat(run) if name not in SHARED]

@@ -9,16 +9,15 @@ from devote.core.types import Vector
 from devote.nets.encoder import Encoder
 from devote.nets.fourier import Fourier
 from devote.nets.layers import Entry, Weight
-from devote.regression.priors import MLP, RFN
-from devote.regression.waves import Waves, waves
+from devote.regression.priors import MLP, RFN, FourierNet
 
 
-def one(nets: Waves, member: int = 0) -> Waves:
+def one(nets: FourierNet, member: int = 0) -> FourierNet:
     return jax.tree.map(lambda leaf: leaf[member], nets)
 
 
 def test_equals_the_fourier_network_of_the_library() -> None:
-    net = one(waves(np.random.default_rng(0), 1, 3, 32, 0.5, "normal"))
+    net = one(RFN(0.5, 32, "normal").draw(np.random.default_rng(0), 1, 3))
     space = Encoder(Vector((0.0,) * 3, (1.0,) * 3))
     entry = Entry(Weight(net.frequencies), None, net.phases, space, 1.0)
     x = np.random.default_rng(1).uniform(size=(20, 3)).astype(np.float32)
@@ -28,10 +27,10 @@ def test_equals_the_fourier_network_of_the_library() -> None:
 
 @pytest.mark.parametrize("readout", ["ones", "uniform"])
 def test_gradient_is_that_of_the_formula(readout: str) -> None:
-    net = one(waves(np.random.default_rng(0), 1, 3, 16, 0.5, readout))
+    net = one(RFN(0.5, 16, readout).draw(np.random.default_rng(0), 1, 3))
     x = jnp.asarray(np.random.default_rng(1).uniform(size=(20, 3)), jnp.float32)
 
-    def plain(net: Waves, x: jax.Array) -> jax.Array:
+    def plain(net: FourierNet, x: jax.Array) -> jax.Array:
         value = np.sqrt(2 / 16) * jnp.cos(x @ net.frequencies + net.phases) @ net.readout
         return jnp.sum(jnp.sin(value + (0 if net.bias is None else net.bias)))
 
@@ -43,7 +42,7 @@ def test_gradient_is_that_of_the_formula(readout: str) -> None:
 
 @pytest.mark.parametrize(("readout", "variance"), [("ones", 1), ("normal", 1), ("uniform", 1 / 3)])
 def test_covariance_is_the_kernel(readout: str, variance: float) -> None:
-    nets = waves(np.random.default_rng(0), 4000, 2, 64, 0.7, readout)
+    nets = RFN(0.7, 64, readout).draw(np.random.default_rng(0), 4000, 2)
     x = jnp.asarray([[0.2, 0.3], [0.6, 0.1], [0.9, 1.0]])
     values = np.asarray(jax.vmap(lambda net: net(x))(nets))
     distance = np.sum((x[:, None] - x) ** 2, axis=-1)

@@ -6,8 +6,10 @@ from pathlib import Path
 from textwrap import wrap
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
-from devote.figures.style import NAMES, Axes, Look, looks_of, plt, wrapped
+from devote.figures.style import NAMES, Look, looks_of, styled, wrapped
 from devote.measure.curves import Curve
 
 COLUMNS = 3  # panels in a row
@@ -39,6 +41,7 @@ class Panel:
         return (*self.curves, *self.unfinished, *self.undefined)
 
 
+@styled
 def save_panels(path: Path, title: str, note: str, panels: Sequence[Panel]) -> Path:
     """Mean and standard error over seeds of every method, with one legend for all."""
     columns = min(COLUMNS, max(1, len(panels)))
@@ -48,10 +51,8 @@ def save_panels(path: Path, title: str, note: str, panels: Sequence[Panel]) -> P
     width = max(WIDTH * columns + 0.3, longest * (1 if len(names) < MANY else 2))
     fitting = int(width / longest)
     height = HEIGHT * rows + 0.75 + LEGEND_ROW * -(-len(names) // fitting)
-    figure, grid = plt.subplots(
-        rows, columns, figsize=(width, height), layout="constrained", squeeze=False
-    )
-    places = list(grid.flat)
+    figure = Figure(figsize=(width, height), layout="constrained")
+    places = list(figure.subplots(rows, columns, squeeze=False).flat)
     looks = looks_of(name for panel in panels for name in panel.names)
     for axes, panel in zip(places, panels, strict=False):
         draw_panel(axes, panel, looks)
@@ -76,7 +77,6 @@ def save_panels(path: Path, title: str, note: str, panels: Sequence[Panel]) -> P
     )
     legend.get_title().set(color="0.4", multialignment="center")
     figure.savefig(path)
-    plt.close(figure)
     return path
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from devote.build import plan
 from devote.core.errors import UserError
 from devote.core.settings import defaults, differences, identity
 from devote.experiments.cells import TrainingCell
@@ -34,7 +35,7 @@ class Settings:
 
 def test_other_processes_agree_whatever_their_hash_seed() -> None:
     code = (
-        "from devote.presets import PRESETS; from devote.identity import identity;"
+        "from devote.presets import PRESETS; from devote.core.settings import identity;"
         "print(identity(PRESETS['desk']('deep_sea', 'devote')))"
     )
     command = [sys.executable, "-c", code]
@@ -107,7 +108,7 @@ def test_a_cell_begun_before_a_setting_existed_goes_on(tmp_path: Path) -> None:
     (cell.folder / "settings.json").write_text(json.dumps(before))
 
     def begin(run: Run) -> None:
-        train(replace(run.plan(cell.folder), steps=0), silent=True)
+        train(replace(plan(run, cell.folder), steps=0), silent=True)
 
     begin(cell.run)
     with pytest.raises(UserError, match="env_timeout: saved nothing, asked 5"):

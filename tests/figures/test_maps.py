@@ -4,10 +4,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from devote.envs.coverage_bins import CoverageBins, EveryIndex
-from devote.envs.mujoco.bins import BoxBins
 
 from devote.core.types import Grid
+from devote.envs.bins import BoxBins, EntryBins, EveryIndex
 from devote.figures.maps import planes, save_maps
 
 
@@ -33,11 +32,15 @@ def test_three_dimensions_are_summed_to_every_pair_with_the_second_going_up() ->
     assert shown.reshape(plane.shape)[0].tolist() == [5, 0, 0]
 
 
+def unit_box(sides: int) -> BoxBins:
+    return BoxBins((0.0,) * sides, (1.0,) * sides, (4,) * sides, tuple("xyz"[:sides]))
+
+
 GRIDS = {
     "strip": EveryIndex(48).grid,
-    "plane": CoverageBins((0, 1), (0.0, 0.0), (1.0, 1.0), 4, 2).grid,
+    "plane": EntryBins((0, 1), unit_box(2), 2).grid,
     "unnamed": Grid((2, 2, 2), np.ones(8, bool), np.ones(8, bool)),
-    "box": CoverageBins((0, 1, 2), (0.0,) * 3, (1.0,) * 3, 4, 3).grid,
+    "box": EntryBins((0, 1, 2), unit_box(3), 3).grid,
 }
 
 

@@ -186,7 +186,7 @@ class TrainingCell:
         from devote.cli import task_of
         from devote.core.cache import use_compilation_cache
         from devote.loops.train import train
-        from devote.report import draw_run
+        from devote.run_report import draw_run
 
         if isinstance(self.run.env, GymnasiumSettings):
             task_of(self.run.env.id, [])  # a process of its own has to import module:name anew

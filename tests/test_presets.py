@@ -7,6 +7,7 @@ import jax
 import numpy as np
 import pytest
 
+from devote import names
 from devote.agents.sac import SacSettings
 from devote.build import AGENTS, TASKS, build_program
 from devote.epistemic.tud import residual
@@ -180,3 +181,9 @@ def test_priors_steer_thompsons_actors_except_in_the_authors_code() -> None:
     steered = {name: preset("spiral", "thompson").agent for name, preset in PRESETS.items()}
     assert [name for name, agent in steered.items() if not agent.prior_in_actor] == ["authors"]
     assert [name for name, agent in steered.items() if not agent.prior_sees_action] == ["authors"]
+
+
+def test_names_are_those_of_what_can_be_built() -> None:
+    assert set(names.TASKS) == set(TASKS)
+    assert tuple(AGENTS) == names.AGENTS
+    assert tuple(PRESETS) == names.PRESETS

@@ -13,6 +13,7 @@ from typing import Annotated, Any, NoReturn
 from devote.core.cache import use_compilation_cache
 from devote.core.errors import DivergedError, EnvironmentFailedError, UserError, not_among
 from devote.loops.signals import exit_code
+from devote.names import AGENTS, PRESETS, choice, import_typed, task_of
 
 EXIT_DIVERGED = 3
 HELP = ("-h", "--help")
@@ -183,18 +184,17 @@ class Demo:
 
 def parse_train(words: list[str]) -> tuple[Any, Path | None]:
     """The run that the words ask for; settings default to the preset's."""
+    named = _names(words)
+    env = task_of(named.env)
+    agent = choice("the agent", named.agent, AGENTS)
+    preset = choice("the preset", named.preset, PRESETS)
     import tyro
 
-    from devote.build import AGENTS, TASKS
+    from devote import presets
     from devote.envs.gymnasium import GymnasiumSettings
-    from devote.presets import PRESETS
     from devote.run import Run
 
-    named = _names(words)
-    env = task_of(named.env, list(TASKS))
-    agent = _choice("agent", named.agent, list(AGENTS))
-    preset = _choice("preset", named.preset, list(PRESETS))
-    base = PRESETS[preset](env, agent)
+    base = presets.PRESETS[preset](env, agent)
     if isinstance(base.env, GymnasiumSettings) and env != named.env:
         base = replace(base, env=replace(base.env, id=named.env))
     command = make_dataclass(
@@ -235,14 +235,14 @@ def parse_train(words: list[str]) -> tuple[Any, Path | None]:
 
 def describe(run: Any, directory: Path) -> str:
     """The run as its preset and the differences from it."""
-    from devote.presets import PRESETS
+    from devote import presets
 
     lines = [
         f"{run.agent_name} in {run.env_name}, preset {run.preset}, seed {run.seed}"
         + (f" to {run.seed + run.seeds - 1}" if run.seeds > 1 else "")
         + f", {run.steps:,} steps ({run.whole_steps:,} in whole chunks), in {directory}"
     ]
-    difference = run.difference(PRESETS[run.preset](run.env_name, run.agent_name))
+    difference = run.difference(presets.PRESETS[run.preset](run.env_name, run.agent_name))
     for name, (value, default) in difference.items():
         if name not in ("seed", "seeds"):
             lines.append(f"  {name} = {value} (preset: {default})")
@@ -287,25 +287,3 @@ def _flag(kind: Any, name: str, text: str) -> Any:
     import tyro
 
     return Annotated[kind, tyro.conf.arg(name=name, help=text)]
-
-
-def task_of(name: str, known: list[str]) -> str:
-    """The task that a word names: one of ours, or `gymnasium` for an id of Gymnasium's."""
-    if name in known or not (":" in name or re.search(r"-v\d+$", name)):
-        return _choice("environment", name, known)
-    import_typed(name)
-    return "gymnasium"
-
-
-def import_typed(name: str) -> None:
-    """Import the module of `module:name`, which a person has typed, also from where they are."""
-    from devote.envs.naming import import_factory
-
-    sys.path.insert(0, os.getcwd())
-    import_factory(name)
-
-
-def _choice(kind: str, name: str, known: list[str]) -> str:
-    if name not in known:
-        raise not_among(f"the {kind}", name, known)
-    return name

@@ -183,13 +183,13 @@ class TrainingCell:
 
     def make(self) -> bool:
         """Train from the newest checkpoint on, then draw the maps."""
-        from devote.cli import task_of
         from devote.core.cache import use_compilation_cache
         from devote.loops.train import train
+        from devote.names import task_of
         from devote.run_report import draw_run
 
         if isinstance(self.run.env, GymnasiumSettings):
-            task_of(self.run.env.id, [])  # a process of its own has to import module:name anew
+            task_of(self.run.env.id)  # a process of its own has to import module:name anew
         if self.outdated():
             self.folder.rename(free_name(self.folder))
         use_compilation_cache()

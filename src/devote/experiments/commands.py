@@ -10,8 +10,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from devote.build import AGENTS, TASKS, build_program
-from devote.cli import task_of
+from devote.build import AGENTS, build_program
 from devote.core.errors import UserError
 from devote.core.settings import digest, parse_change, require_known
 from devote.experiments.cells import TrainingCell
@@ -21,6 +20,7 @@ from devote.experiments.paper_figures import ABSENT, FIGURES
 from devote.experiments.runner import available_cores, run_cells
 from devote.experiments.study_report import Figure, figure_of
 from devote.loops.signals import exit_code
+from devote.names import task_of
 from devote.presets import PRESETS
 from devote.regression.uci import VARIABLE
 
@@ -319,7 +319,7 @@ def _method(text: str) -> Method:
 
 def _task(text: str, shared: dict[str, str]) -> Task:
     typed, *changes = text.split(",")
-    env = task_of(typed, list(TASKS))
+    env = task_of(typed)
     own = {} if env == typed else {"id": typed}
     own |= dict(parse_change(change) for change in changes)
     return Task(

@@ -10,6 +10,8 @@ import pytest
 from devote import names
 from devote.agents.sac import SacSettings
 from devote.build import AGENTS, TASKS, build_program
+from devote.core.errors import UserError
+from devote.core.settings import flat, leaves, with_values
 from devote.epistemic.tud import residual
 from devote.loops.schedule import LoopSettings, Round
 from devote.presets import PRESETS
@@ -187,3 +189,22 @@ def test_names_are_those_of_what_can_be_built() -> None:
     assert set(names.TASKS) == set(TASKS)
     assert tuple(AGENTS) == names.AGENTS
     assert tuple(PRESETS) == names.PRESETS
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+@pytest.mark.parametrize("task", TASKS)
+def test_every_number_has_a_range_and_every_setting_a_name_of_its_own(task, agent) -> None:
+    found = list(leaves(PRESETS["desk"](task, agent)))
+    names = [leaf.name for leaf in found]
+    assert sorted(set(names)) == sorted(names)
+    assert not [leaf.name for leaf in found if leaf.kind in (int, float) and leaf.range is None]
+
+
+@pytest.mark.parametrize(
+    "name", ["learning_rate", "corrector_rate", "predictor_rate", "model_rate"]
+)
+def test_no_rate_is_zero(name) -> None:
+    runs = [PRESETS["desk"]("spiral", agent) for agent in ("devote", "rnd-classic", "sombrl")]
+    [run, *_] = [run for run in runs if name in flat(run)]
+    with pytest.raises(UserError, match=f"{name} above 0"):
+        with_values(run, {name: 0.0}).check()

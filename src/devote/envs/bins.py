@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from devote.core.errors import UserError
+from devote.core.settings import Count
 from devote.core.types import Grid, Index, Vector
 
 MOST_VALUES = 100
@@ -19,7 +20,7 @@ class CoverageSettings:
 
     coverage_entries: tuple[int, ...] = ()
     """Entries of the observation over which coverage is counted; none: no coverage."""
-    coverage_bins: int = 20
+    coverage_bins: Count = 20
     """Bins along each of these entries; entries that are integers get one for each value."""
     coverage_low: tuple[float, ...] = ()
     """Lower bounds of the bins; the observation's own where empty."""

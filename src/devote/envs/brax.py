@@ -18,6 +18,7 @@ import numpy as np
 from jaxtyping import Array, Int, PRNGKeyArray
 
 from devote.core.errors import UserError, not_among
+from devote.core.settings import Whole
 from devote.core.trees import where
 from devote.core.types import Box, EnvSpec, Outcome, Vector
 from devote.envs.bins import Coverage, CoverageSettings, EntryBins, coverage_of
@@ -31,7 +32,7 @@ class BraxSettings(CoverageSettings):
     """Its name in Brax."""
     backend: str = "mjx"
     """The physics: mjx, generalized, positional or spring."""
-    episode_length: int = 1000
+    episode_length: Whole = 1000
     """Steps until the time limit."""
     rewards: bool = True
     """Whether the task's rewards are seen; without them exploration is for its own sake."""
@@ -45,7 +46,7 @@ class PlaygroundSettings(CoverageSettings):
     """Its name in Playground."""
     impl: str = "jax"
     """The physics: jax anywhere, warp on NVIDIA cards."""
-    episode_length: int = 0
+    episode_length: Whole = 0
     """Steps until the time limit; 0 for the task's own."""
     rewards: bool = True
     """Whether the task's rewards are seen; without them exploration is for its own sake."""

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from devote.core.errors import UserError
+from devote.core.settings import Whole
 from devote.core.types import Choice, EnvSpec, Grid, Index, Outcome
 
 MOVE_COST = 0.01  # bsuite's cost of always going right, spread over the episode
@@ -18,9 +19,9 @@ MAX_SEED = 2**32 - 1  # NumPy's
 class DeepSeaSettings:
     """DeepSea as in bsuite, deterministic variant; the paper's is size 50 without rewards."""
 
-    size: int = 50
+    size: Whole = 50
     """Rows, columns, and actions per episode."""
-    mapping_seed: int = 42
+    mapping_seed: Whole = 42
     """Draws which action goes right in which cell; bsuite's sweep uses 42 for every run."""
     rewards: bool = False
     """bsuite's rewards, or none at all."""

@@ -13,6 +13,7 @@ from gymnasium import spaces
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 
 from devote.core.errors import EnvironmentFailedError, UserError
+from devote.core.settings import Positive, Whole
 from devote.core.types import EnvSpec, HostEnv
 from devote.envs.bins import CoverageSettings, coverage_of
 from devote.envs.naming import Factory, Registered, factory_of
@@ -34,7 +35,7 @@ class GymnasiumSettings(CoverageSettings):
 
     id: str = "MountainCarContinuous-v0"
     """The Gymnasium id."""
-    time_limit: int = 0
+    time_limit: Whole = 0
     """Steps after which an episode is cut; 0: the task's own limit, 1,000 where it has none."""
     normalise: bool = True
     """Whether agents see every entry of the observation relative to its range."""
@@ -42,7 +43,7 @@ class GymnasiumSettings(CoverageSettings):
     """Whether info["is_success"] (or "success") says that the task is solved."""
     workers: bool = False
     """Whether every environment gets a process of its own."""
-    worker_timeout: float = 60.0
+    worker_timeout: Positive = 60.0
     """Seconds after which a process that does not answer is given up."""
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from devote.core.errors import UserError
+from devote.core.settings import NonNegative, Whole
 from devote.core.types import Box, EnvSpec, Outcome, Vector
 from devote.envs.layout import SPIRAL, U_MAZE, Layout, parse
 
@@ -21,21 +22,21 @@ class PointMazeSettings:
 
     layout: str = SPIRAL
     """The maze as text, see `devote.envs.layout`."""
-    step_size: float = 0.25
+    step_size: NonNegative = 0.25
     """Displacement along an axis under an action of 1."""
-    episode_length: int = 1000
+    episode_length: Whole = 1000
     """Steps until the time limit."""
-    cell_size: float = 2.5
+    cell_size: NonNegative = 2.5
     """Distance of the centres of neighbouring cells."""
-    wall_half_width: float = 1.375
+    wall_half_width: NonNegative = 1.375
     """Half the side of a wall's box; above half a cell, so walls bulge."""
-    ball_radius: float = 0.35
+    ball_radius: NonNegative = 0.35
     """How far the centre of the ball stays off a wall's box."""
     collision: Collision = "reject"
     """reject: a move that ends in a wall is not made at all; slide: x first, then y, each alone."""
     rewards: bool = False
     """1 on every step that ends near the goal, which is a success; or no reward at all."""
-    goal_radius: float = 1.0
+    goal_radius: NonNegative = 1.0
     """How near the goal is near."""
     time_limit_terminates: bool = False
     """Whether the time limit counts as a true termination, as in the authors' code."""

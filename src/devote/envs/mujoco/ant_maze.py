@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from devote.core.errors import UserError
+from devote.core.settings import NonNegative, Whole
 from devote.core.types import Box, EnvSpec, Vector
 from devote.envs.layout import Cell, Layout, parse
 from devote.envs.mujoco.batch import Judgement, Physics, asset, engine
@@ -38,13 +39,13 @@ class AntMazeSettings:
 
     layout: str = MAZE
     """The maze as text, see `devote.envs.layout`."""
-    episode_length: int = 500
+    episode_length: Whole = 500
     """Decisions of 0.05 s until the time limit."""
-    contact_cost: float = 5e-4
+    contact_cost: NonNegative = 5e-4
     """Price of each squared external force, forces clipped to 1; 0 in the authors' runs."""
     bent_ankles: bool = True
     """Start with ankles inside their limits; the authors start with straight legs, outside."""
-    start_noise: float = 0.1
+    start_noise: NonNegative = 0.1
     """Standard deviation of the noise on the posture and the velocities of a start."""
 
 

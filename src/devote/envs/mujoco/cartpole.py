@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from devote.core.settings import Whole
 from devote.core.types import Box, EnvSpec, Vector
 from devote.envs.bins import BoxBins
 from devote.envs.mujoco.batch import Judgement, Physics, asset, load
@@ -23,9 +24,9 @@ class CartpoleSettings:
     """Reward only the balanced pole in the middle of the rail (the authors' choice)."""
     rewards: bool = True
     """dm_control's reward, or none at all."""
-    action_repeat: int = 2
+    action_repeat: Whole = 2
     """Time steps of 0.01 s per action; rewards are summed."""
-    episode_length: int = 500
+    episode_length: Whole = 500
     """Actions until the time limit."""
 
 

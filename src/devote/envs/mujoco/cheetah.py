@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from devote.core.settings import Whole
 from devote.core.types import Box, EnvSpec, Vector
 from devote.envs.bins import BoxBins
 from devote.envs.mujoco.batch import Judgement, Physics, asset, load
@@ -22,9 +23,9 @@ class CheetahSettings:
 
     rewards: bool = False
     """dm_control's reward for running, or none at all."""
-    action_repeat: int = 2
+    action_repeat: Whole = 2
     """Time steps of 0.01 s per action; rewards are summed."""
-    episode_length: int = 500
+    episode_length: Whole = 500
     """Actions until the time limit."""
 
 

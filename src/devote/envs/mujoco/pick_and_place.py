@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from devote.core.settings import NonNegative, Whole
 from devote.core.types import Box, EnvSpec, Vector
 from devote.envs.bins import BoxBins
 from devote.envs.mujoco.batch import Judgement, Physics, asset, load
@@ -47,9 +48,9 @@ CUBE_SEEN, FINGERS_SEEN = slice(21, 24), slice(17, 19)  # in an observation
 class PickAndPlaceSettings:
     """The paper's task; numbers without a source in the paper are those of the authors' code."""
 
-    episode_length: int = 250
+    episode_length: Whole = 250
     """Decisions of 0.05 s until the time limit."""
-    action_scale: float = 0.05
+    action_scale: NonNegative = 0.05
     """Radians that an action of 1 adds to a joint's command."""
     true_grasp: bool = True
     """Start with the cube between the pads; from the authors' start it mostly slips out."""

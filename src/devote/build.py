@@ -11,6 +11,7 @@ from gymnasium import spaces
 from gymnasium.vector import VectorEnv
 
 from devote.agents import ablations
+from devote.agents.by_rows import LearningAgent, by_rows
 from devote.agents.devote import Devote, DevoteSettings
 from devote.agents.joint_td import JointTd
 from devote.agents.normalised import normalised
@@ -71,7 +72,7 @@ class AgentEntry:
     """An agent by name: its settings at DEVOTE's backbone, and how to build it."""
 
     like: Callable[[DevoteSettings], AgentSettings]
-    build: Callable[[Any, EnvSpec], Agent]
+    build: Callable[[Any, EnvSpec], LearningAgent]
 
 
 AGENTS = {
@@ -91,8 +92,9 @@ AGENTS = {
 
 
 def build_agent(name: str, settings: AgentSettings, spec: EnvSpec) -> Agent:
-    """The named agent for a task, normalising where observations have units of their own."""
-    return normalised(AGENTS[name].build, settings, spec)
+    """The named agent for a task: by rows where observations are an index, normalising where their
+    entries have units of their own."""
+    return normalised(lambda *given: by_rows(AGENTS[name].build(*given)), settings, spec)
 
 
 def build_env(run: Run, num_envs: int) -> Env | HostEnv:

@@ -1,15 +1,16 @@
 """DEVOTE: Algorithm 1 of the paper. It has a SAC, and beside it everything that explores."""
 
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from devote.agents.explorer import Explorer
 from devote.agents.sac import Policy, Sac, SacSettings, SacState
-from devote.core.learning import Learner, Optimiser
+from devote.core.learning import Learned, Learner, Optimiser
 from devote.core.settings import Count, NonNegative, Positive, Share
 from devote.core.trees import interpolate
 from devote.core.types import EnvSpec, Metrics, Observation, Transition
@@ -20,7 +21,6 @@ from devote.epistemic.tud import (
     bonus_of,
     bootstrap_mask,
     corrector_loss,
-    dormant_fraction,
     novelty,
     novelty_value_loss,
     passed_on,
@@ -32,7 +32,6 @@ from devote.nets.encoder import Encoder
 from devote.nets.ensemble import Ensemble
 from devote.nets.fourier import Readout, fourier
 from devote.nets.random_mlp import RandomMlp
-from devote.nets.rows import learn_by_rows
 
 
 @dataclass(frozen=True)
@@ -106,6 +105,11 @@ class Devote:
         return Sac(self.settings.sac, self.spec)
 
     @cached_property
+    def explorer(self) -> Explorer:
+        """The exploration actor's objective and step."""
+        return Explorer(self.sac, self.settings.optimism, self.settings.normalise_value)
+
+    @cached_property
     def corrector_optimiser(self) -> Optimiser:
         return Optimiser(self.settings.corrector_rate, kind=self.settings.sac.optimiser)
 
@@ -149,6 +153,27 @@ class Devote:
             resets=jnp.zeros((), jnp.int32),
         )
 
+    @property
+    def learned(self) -> tuple[Learned, ...]:
+        """SAC's, the corrector and the novelty value with their targets, and the explorer."""
+        s = self.settings
+        return (
+            *(part.within(lambda state: state.task) for part in self.sac.learned),
+            Learned(
+                lambda state: state.corrector,
+                self.corrector_optimiser,
+                lambda state: state.corrector_target,
+                s.corrector_polyak,
+            ),
+            Learned(
+                lambda state: state.novelty_value,
+                self.sac.critic_optimiser,
+                lambda state: state.novelty_value_target,
+                s.sac.polyak,
+            ),
+            Learned(lambda state: state.explorer.actor, self.sac.actor_optimiser),
+        )
+
     def remember(self, num_envs: int) -> tuple[()]:
         """Nothing is carried along an episode."""
         return ()
@@ -169,15 +194,9 @@ class Devote:
         self, state: DevoteState, batch: Transition, key: PRNGKeyArray
     ) -> tuple[DevoteState, Metrics]:
         """Algorithm 1: fit the critics, move the targets, improve both actors."""
-        return learn_by_rows(self.learn, self.spec.observation, state, batch, key)
-
-    def learn(
-        self, state: DevoteState, batch: Transition, key: PRNGKeyArray
-    ) -> tuple[DevoteState, Metrics]:
-        """`update` on a state whose tables hold only the batch's rows."""
         s = self.settings
         task_key, mask_key, next_key, explore_key = jax.random.split(key, 4)
-        task, task_metrics = self.sac.learn(state.task, batch, task_key)
+        task, task_metrics = self.sac.update(state.task, batch, task_key)
 
         mask = bootstrap_mask(
             mask_key, s.num_indices, batch.reward.shape[0], s.bootstrap_probability
@@ -230,19 +249,17 @@ class Devote:
         self, state: DevoteState, obs: Observation, action: Array
     ) -> Float[Array, "batch"]:
         """b / S + beta * bonus: what the exploration actor maximises."""
-        divisor = state.value_scale.divisor if self.settings.normalise_value else 1.0
-        task = state.task.task_value.net(obs, action) / divisor
-        return task + self.settings.optimism * self.bonus(state, obs, action)
+        task_value, bonus = state.task.task_value.net, partial(self.bonus, state)
+        return self.explorer.optimistic_value(state.value_scale, task_value, bonus, obs, action)
 
     def improve_explorer(
         self, state: DevoteState, obs: Observation, key: PRNGKeyArray
     ) -> tuple[DevoteState, Metrics]:
         """One step of the exploration actor up the optimistic value; S follows the task value."""
-        explorer, metrics = self.sac.improve_explorer(
-            state.explorer, obs, lambda o, a: self.optimistic_value(state, o, a), key
+        task_value, bonus = state.task.task_value.net, partial(self.bonus, state)
+        explorer, scale, metrics = self.explorer.improve(
+            state.explorer, state.value_scale, task_value, bonus, obs, key
         )
-        action = state.explorer.actor.net.sample(obs, key)  # the key of the step: the same draw
-        scale = state.value_scale.follow(state.task.task_value.net(obs, action))
         return state._replace(explorer=explorer, value_scale=scale), metrics
 
     def refresh(self, state: DevoteState, key: PRNGKeyArray) -> DevoteState:
@@ -265,13 +282,10 @@ class Devote:
 
     def diagnose(self, state: DevoteState, batch: Transition) -> Metrics:
         """Dormant units of the exploration actor, S, resets so far, and the spread of Q over z."""
-        hidden = state.explorer.actor.net.body.hidden(batch.obs)
         local = residual(state.corrector.net, state.prior, batch.obs, batch.action)
         unsure = state.novelty_value.net(batch.obs, batch.action) + local  # b has no z
-        return {
-            "plasticity/dormant_frac": dormant_fraction(hidden),
+        return self.explorer.diagnose(state.explorer, state.value_scale, batch) | {
             "plasticity/reset_count": state.resets,
-            "explore/value_scale": state.value_scale.divisor,
             "epistemic/sigma_q": unsure.std(axis=0).mean(),
         }
 

@@ -13,10 +13,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from devote.agents.devote import Devote, DevoteSettings, DevoteState
+from devote.core.learning import Learned
 from devote.core.trees import interpolate
 from devote.core.types import EnvSpec, Metrics, Observation, Transition
 from devote.epistemic.tud import bootstrap_mask, residual
-from devote.nets.rows import learn_by_rows
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,11 @@ class JointTd:
     def init(self, key: PRNGKeyArray) -> DevoteState:
         """A fresh state."""
         return self.devote.init(key)
+
+    @property
+    def learned(self) -> tuple[Learned, ...]:
+        """DEVOTE's, all targets at one rate."""
+        return tuple(part._replace(rate=self.settings.sac.polyak) for part in self.devote.learned)
 
     def remember(self, num_envs: int) -> tuple[()]:
         """Nothing is carried along an episode."""
@@ -56,12 +61,6 @@ class JointTd:
         self, state: DevoteState, batch: Transition, key: PRNGKeyArray
     ) -> tuple[DevoteState, Metrics]:
         """Fit the sum of the critics, move the targets, improve both actors."""
-        return learn_by_rows(self.learn, self.spec.observation, state, batch, key)
-
-    def learn(
-        self, state: DevoteState, batch: Transition, key: PRNGKeyArray
-    ) -> tuple[DevoteState, Metrics]:
-        """`update` on a state whose tables hold only the batch's rows."""
         s, sac = self.settings, self.devote.sac
         task_key, mask_key, next_key, actor_key, explore_key = jax.random.split(key, 5)
         error = self.error(state, batch, task_key, next_key)

@@ -5,13 +5,14 @@ from functools import cached_property
 from typing import Literal, NamedTuple
 
 import jax
+import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from devote.agents.world_model import WorldModel, WorldModelSettings, in_time, world_model_loss
 from devote.core.errors import UserError
-from devote.core.learning import Learner, Optimiser
+from devote.core.learning import Learned, Learner, Optimiser
 from devote.core.settings import Count, NonNegative, Positive
-from devote.core.types import Metrics, Observation, Transition
+from devote.core.types import Index, Metrics, Observation, Transition
 from devote.epistemic.disagreement import (
     Guess,
     Guesser,
@@ -24,6 +25,7 @@ from devote.epistemic.disagreement import (
 )
 from devote.nets.encoder import Encoder
 from devote.nets.ensemble import Ensemble
+from devote.nets.layers import Lookup
 
 
 @dataclass(frozen=True)
@@ -56,11 +58,14 @@ class UncertaintySettings:
 
 
 class Beliefs(NamedTuple):
-    """All that changes."""
+    """All that changes, and the number of every row."""
 
     model: Learner
     guessers: Learner
     standards: Standards
+    numbers: Lookup | None
+    """For an index: what the model decodes. Where tables hold only some rows (`agents/by_rows.py`),
+    this one says which."""
 
 
 @dataclass(frozen=True)
@@ -104,19 +109,32 @@ class ModelUncertainty:
                 member_key, self.guesser_encoder, self.action_size, hidden, sizes, self.action_gain
             )
 
+        space = self.encoder.space
+        numbers = Lookup(jnp.arange(space.size)[:, None]) if isinstance(space, Index) else None
         net = WorldModel(model_key, model, self.encoder, self.action_size)
         return Beliefs(
             self.optimiser.start(net),
             self.optimiser.start(Ensemble(guess_key, s.num_guessers, build)),
             standards(s.embedding_size),
+            numbers,
+        )
+
+    @property
+    def learned(self) -> tuple[Learned, ...]:
+        """The model and the ensemble."""
+        return (
+            Learned(lambda beliefs: beliefs.model, self.optimiser),
+            Learned(lambda beliefs: beliefs.guessers, self.optimiser),
         )
 
     def learn(
-        self, beliefs: Beliefs, batch: Transition, truth: Observation, key: PRNGKeyArray
+        self, beliefs: Beliefs, batch: Transition, key: PRNGKeyArray
     ) -> tuple[Beliefs, Float[Array, "batch"], Metrics]:
         """One step of the model on the batch's runs and of the ensemble on their steps; in between,
         how much the ensemble disagreed about them."""
-        s = self.settings
+        s, truth = self.settings, batch.next_obs
+        if beliefs.numbers is not None:
+            truth = beliefs.numbers(truth)[..., 0]
         steps, aim = in_time((batch, truth), s.sequence_length)
         model, labels = self.optimiser.descend(
             beliefs.model, world_model_loss, s.model, steps, aim, key
@@ -126,7 +144,7 @@ class ModelUncertainty:
         guessers, (metrics, disagreed) = self.optimiser.descend(
             beliefs.guessers, guessing_loss, batch.obs, batch.action, standardised(seen, scale)
         )
-        return Beliefs(model, guessers, scale), disagreed, labels.metrics | metrics
+        return Beliefs(model, guessers, scale, beliefs.numbers), disagreed, labels.metrics | metrics
 
     def __call__(self, beliefs: Beliefs, obs: Observation, action: Array) -> Float[Array, "batch"]:
         """The ensemble's disagreement, SOMBRL's intrinsic reward."""

@@ -15,18 +15,18 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from devote.agents.devote import DevoteSettings
+from devote.agents.explorer import Explorer
 from devote.agents.sac import Policy, Sac, SacSettings, SacState, task_value_loss
-from devote.core.learning import Learner, Optimiser
+from devote.core.learning import Learned, Learner, Optimiser
 from devote.core.settings import Count, Positive
 from devote.core.trees import interpolate
 from devote.core.types import EnvSpec, Index, Metrics, Observation, Transition, Vector
 from devote.epistemic.moments import Moments, moments
-from devote.epistemic.tud import ValueScale, dormant_fraction, value_scale
+from devote.epistemic.tud import ValueScale, value_scale
 from devote.nets.critic import Critic, Scalar
 from devote.nets.encoder import Encoder
 from devote.nets.layers import Mlp
 from devote.nets.random_mlp import random_mlp
-from devote.nets.rows import learn_by_rows
 
 
 @dataclass(frozen=True)
@@ -90,6 +90,11 @@ class RndClassic:
         return Sac(self.settings.sac, self.spec)
 
     @cached_property
+    def explorer(self) -> Explorer:
+        """The exploration actor's objective and step."""
+        return Explorer(self.sac, self.settings.intrinsic_weight, self.settings.normalise_value)
+
+    @cached_property
     def predictor_optimiser(self) -> Optimiser:
         return Optimiser(self.settings.predictor_rate, kind=self.settings.sac.optimiser)
 
@@ -112,6 +117,21 @@ class RndClassic:
             value_scale=value_scale(),
             seen=_start_moments(space),
             returns=moments(),
+        )
+
+    @property
+    def learned(self) -> tuple[Learned, ...]:
+        """SAC's, the predictor, the intrinsic value with its target, and the explorer."""
+        return (
+            *(part.within(lambda state: state.task) for part in self.sac.learned),
+            Learned(lambda state: state.predictor, self.predictor_optimiser),
+            Learned(
+                lambda state: state.intrinsic_value,
+                self.sac.critic_optimiser,
+                lambda state: state.intrinsic_value_target,
+                self.settings.sac.polyak,
+            ),
+            Learned(lambda state: state.explorer.actor, self.sac.actor_optimiser),
         )
 
     def remember(self, num_envs: int) -> tuple[()]:
@@ -143,14 +163,8 @@ class RndClassic:
         self, state: RndClassicState, batch: Transition, key: PRNGKeyArray
     ) -> tuple[RndClassicState, Metrics]:
         """Pay for errors, distil, fit both values, improve both actors."""
-        return learn_by_rows(self.learn, self.spec.observation, state, batch, key)
-
-    def learn(
-        self, state: RndClassicState, batch: Transition, key: PRNGKeyArray
-    ) -> tuple[RndClassicState, Metrics]:
-        """`update` on a state whose tables hold only the batch's rows."""
         task_key, next_key, explore_key = jax.random.split(key, 3)
-        task, task_metrics = self.sac.learn(state.task, batch, task_key)
+        task, task_metrics = self.sac.update(state.task, batch, task_key)
         if not isinstance(self.spec.observation, Index):
             state = state._replace(seen=state.seen.follow(batch.next_obs))
         state, target = self.intrinsic_target(state, batch, next_key)
@@ -192,19 +206,17 @@ class RndClassic:
         self, state: RndClassicState, obs: Observation, action: Array
     ) -> Float[Array, "batch"]:
         """b / S + weight * Q_int: what the exploration actor maximises."""
-        divisor = state.value_scale.divisor if self.settings.normalise_value else 1.0
-        task = state.task.task_value.net(obs, action) / divisor
-        return task + self.settings.intrinsic_weight * state.intrinsic_value.net(obs, action)
+        task_value, bonus = state.task.task_value.net, state.intrinsic_value.net
+        return self.explorer.optimistic_value(state.value_scale, task_value, bonus, obs, action)
 
     def improve_explorer(
         self, state: RndClassicState, obs: Observation, key: PRNGKeyArray
     ) -> tuple[RndClassicState, Metrics]:
         """One step of the exploration actor up the optimistic value; S follows the task value."""
-        explorer, metrics = self.sac.improve_explorer(
-            state.explorer, obs, lambda o, a: self.optimistic_value(state, o, a), key
+        task_value, bonus = state.task.task_value.net, state.intrinsic_value.net
+        explorer, scale, metrics = self.explorer.improve(
+            state.explorer, state.value_scale, task_value, bonus, obs, key
         )
-        action = state.explorer.actor.net.sample(obs, key)  # the key of the step: the same draw
-        scale = state.value_scale.follow(state.task.task_value.net(obs, action))
         return state._replace(explorer=explorer, value_scale=scale), metrics
 
     def refresh(self, state: RndClassicState, key: PRNGKeyArray) -> RndClassicState:
@@ -213,11 +225,7 @@ class RndClassic:
 
     def diagnose(self, state: RndClassicState, batch: Transition) -> Metrics:
         """Dormant units of the exploration actor, and S."""
-        hidden = state.explorer.actor.net.body.hidden(batch.obs)
-        return {
-            "plasticity/dormant_frac": dormant_fraction(hidden),
-            "explore/value_scale": state.value_scale.divisor,
-        }
+        return self.explorer.diagnose(state.explorer, state.value_scale, batch)
 
     def maps(self, state: RndClassicState, obs: Observation) -> dict[str, Array]:
         """The error, and the intrinsic value at the exploration actor's mode."""

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from devote.core.learning import Learner, Optimiser
+from devote.core.learning import Learned, Learner, Optimiser
 from devote.core.settings import Count, Finite, NonNegative, Positive, Share, Whole
 from devote.core.trees import interpolate
 from devote.core.types import EnvSpec, Metrics, Observation, Transition
@@ -16,7 +16,6 @@ from devote.epistemic.tud import dormant_fraction
 from devote.nets.actor import Actor, Value, actor, target_entropy
 from devote.nets.critic import Critic, Head, Scalar, TwoHot
 from devote.nets.encoder import Encoder
-from devote.nets.rows import learn_by_rows
 
 
 @dataclass(frozen=True)
@@ -133,6 +132,19 @@ class Sac:
             task_value_target=jax.tree.map(jnp.copy, critic),
         )
 
+    @property
+    def learned(self) -> tuple[Learned, ...]:
+        """The actor, and the critic with its target."""
+        return (
+            Learned(lambda state: state.policy.actor, self.actor_optimiser),
+            Learned(
+                lambda state: state.task_value,
+                self.critic_optimiser,
+                lambda state: state.task_value_target,
+                self.settings.polyak,
+            ),
+        )
+
     def remember(self, num_envs: int) -> tuple[()]:
         """Nothing is carried along an episode."""
         return ()
@@ -152,12 +164,6 @@ class Sac:
         self, state: SacState, batch: Transition, key: PRNGKeyArray
     ) -> tuple[SacState, Metrics]:
         """Fit the critic, move its target, improve the actor."""
-        return learn_by_rows(self.learn, self.spec.observation, state, batch, key)
-
-    def learn(
-        self, state: SacState, batch: Transition, key: PRNGKeyArray
-    ) -> tuple[SacState, Metrics]:
-        """`update` on a state whose tables hold only the batch's rows."""
         next_key, actor_key = jax.random.split(key)
         target = self.task_target(state, batch, next_key)
         task_value, critic_metrics = self.critic_optimiser.descend(

@@ -15,13 +15,12 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from devote.agents.devote import DevoteSettings
 from devote.agents.model_uncertainty import Beliefs, ModelUncertainty, UncertaintySettings
 from devote.agents.sac import Policy, Sac, SacSettings, SacState, task_value_loss
-from devote.core.learning import Learner, Optimiser
+from devote.core.learning import Learned, Learner, Optimiser
 from devote.core.settings import NonNegative, Positive, Share
 from devote.core.trees import interpolate
 from devote.core.types import EnvSpec, Metrics, Observation, Transition
 from devote.nets.actor import Actor
 from devote.nets.critic import Critic
-from devote.nets.rows import learn_by_rows
 
 
 @dataclass(frozen=True)
@@ -103,6 +102,27 @@ class Sombrl:
             log_weight=self.weight_optimiser.start(log_weight),
         )
 
+    @property
+    def learned(self) -> tuple[Learned, ...]:
+        """SAC's, the beliefs, the intrinsic value and the explorer, each with what follows it."""
+        s = self.settings
+        return (
+            *(part.within(lambda state: state.task) for part in self.sac.learned),
+            *(part.within(lambda state: state.beliefs) for part in self.uncertainty.learned),
+            Learned(
+                lambda state: state.intrinsic_value,
+                self.sac.critic_optimiser,
+                lambda state: state.intrinsic_value_target,
+                s.sac.polyak,
+            ),
+            Learned(
+                lambda state: state.explorer.actor,
+                self.sac.actor_optimiser,
+                lambda state: state.slow_explorer,
+                s.slow_explorer_polyak,
+            ),
+        )
+
     def remember(self, num_envs: int) -> tuple[()]:
         """Nothing is carried along an episode: the policy reads observations."""
         return ()
@@ -123,21 +143,9 @@ class Sombrl:
         self, state: SombrlState, batch: Transition, key: PRNGKeyArray
     ) -> tuple[SombrlState, Metrics]:
         """Fit model, ensemble and critics; improve both actors; weigh the intrinsic value."""
-
-        def learn(
-            state: SombrlState, by_rows: Transition, key: PRNGKeyArray
-        ) -> tuple[SombrlState, Metrics]:
-            return self.learn(state, by_rows, batch.next_obs, key)
-
-        return learn_by_rows(learn, self.spec.observation, state, batch, key)
-
-    def learn(
-        self, state: SombrlState, batch: Transition, truth: Observation, key: PRNGKeyArray
-    ) -> tuple[SombrlState, Metrics]:
-        """`update` on tables that hold only the batch's rows; `truth` is what the model decodes."""
         task_key, model_key, next_key, explore_key, weight_key = jax.random.split(key, 5)
-        task, task_metrics = self.sac.learn(state.task, batch, task_key)
-        beliefs, reward, metrics = self.uncertainty.learn(state.beliefs, batch, truth, model_key)
+        task, task_metrics = self.sac.update(state.task, batch, task_key)
+        beliefs, reward, metrics = self.uncertainty.learn(state.beliefs, batch, model_key)
         target = self.intrinsic_target(state, batch, reward, next_key)
         value, value_metrics = self.sac.critic_optimiser.descend(
             state.intrinsic_value, task_value_loss, batch, target

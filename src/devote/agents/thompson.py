@@ -16,6 +16,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from devote.agents.devote import DevoteSettings
 from devote.agents.sac import Sac, SacSettings, SacState
+from devote.core.learning import Learned
 from devote.core.settings import Count, NonNegative, Share
 from devote.core.trees import interpolate
 from devote.core.types import EnvSpec, Metrics, Observation, Transition
@@ -25,7 +26,6 @@ from devote.nets.critic import Critic
 from devote.nets.encoder import Encoder
 from devote.nets.ensemble import Ensemble
 from devote.nets.random_mlp import RandomMlp
-from devote.nets.rows import learn_by_rows
 
 
 @dataclass(frozen=True)
@@ -96,6 +96,11 @@ class Thompson:
             prior=Ensemble(prior_key, size, self.build_prior),
         )
 
+    @property
+    def learned(self) -> tuple[Learned, ...]:
+        """SAC's, of all members at once."""
+        return tuple(part.within(lambda state: state.members) for part in self.sac.learned)
+
     def remember(self, num_envs: int) -> Int[Array, "envs"]:
         """The member that acts in each environment; drawn when an episode opens."""
         return jnp.zeros(num_envs, jnp.int32)
@@ -122,18 +127,12 @@ class Thompson:
         self, state: ThompsonState, batch: Transition, key: PRNGKeyArray
     ) -> tuple[ThompsonState, Metrics]:
         """One update of every member on its share of the batch."""
-        return learn_by_rows(self.learn, self.spec.observation, state, batch, key)
-
-    def learn(
-        self, state: ThompsonState, batch: Transition, key: PRNGKeyArray
-    ) -> tuple[ThompsonState, Metrics]:
-        """`update` on a state whose tables hold only the batch's rows."""
         s = self.settings
         mask_key, update_key = jax.random.split(key)
         mask = bootstrap_mask(
             mask_key, s.num_members, batch.reward.shape[0], s.bootstrap_probability
         )
-        members, metrics = jax.vmap(self.learn_member, in_axes=(0, 0, None, 0, 0))(
+        members, metrics = jax.vmap(self.update_member, in_axes=(0, 0, None, 0, 0))(
             state.members,
             state.prior.members,
             batch,
@@ -142,7 +141,7 @@ class Thompson:
         )
         return state._replace(members=members), {n: m.mean() for n, m in metrics.items()}
 
-    def learn_member(
+    def update_member(
         self,
         member: SacState,
         prior: RandomMlp,

@@ -9,6 +9,8 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array
 
+ADAM_BETAS, ADAM_EPS = (0.9, 0.999), 1e-8
+
 Said = TypeVar("Said")
 """What a loss says besides its value: metrics, for most."""
 
@@ -18,6 +20,11 @@ class Learner(NamedTuple):
 
     net: Any
     moments: optax.OptState
+
+    @property
+    def adam(self) -> optax.ScaleByAdamState:
+        """The count and the two moments of Adam, which comes first in its chain."""
+        return self.moments[0]
 
 
 @dataclass(frozen=True)
@@ -33,7 +40,8 @@ class Optimiser:
         """The optax chain."""
         decay = optax.add_decayed_weights(self.weight_decay, mask=_matrices)
         if self.kind == "adam":
-            return optax.chain(optax.scale_by_adam(), decay, optax.scale(-self.rate))
+            adam = optax.scale_by_adam(*ADAM_BETAS, ADAM_EPS)
+            return optax.chain(adam, decay, optax.scale(-self.rate))
         return optax.chain(
             _clip_adaptively(0.3),
             optax.scale_by_rms(decay=0.999, eps=1e-20, bias_correction=True, eps_in_sqrt=False),
@@ -55,31 +63,47 @@ class Optimiser:
         return Learner(optax.apply_updates(learner.net, updates), moments), said
 
 
+class Learned(NamedTuple):
+    """A part of an agent's state that every update moves: how, and what follows it.
+
+    The target takes its Polyak step towards the new parameters, as everywhere here.
+    """
+
+    learner: Callable[[Any], Learner]
+    """Where it is in the state."""
+    optimiser: Optimiser
+    target: Callable[[Any], Any] | None = None
+    """Where its target network is."""
+    rate: float = 0.0
+    """Polyak rate of the target."""
+
+    def within(self, part: Callable[[Any], Any]) -> "Learned":
+        """The same in a state of which `part` is the state that was meant."""
+        target = self.target
+        return self._replace(
+            learner=lambda state: self.learner(part(state)),
+            target=None if target is None else lambda state: target(part(state)),
+        )
+
+
 def _matrices(net: Any) -> Any:
     """True on weight matrices: leaves called `weight`, `matrix` or `table`, and action columns."""
     decayed = {"weight", "matrix", "table", "action"}
 
-    return jax.tree_util.tree_map_with_path(lambda path, _: _name(path) in decayed, net)
+    def decays(path: tuple[Any, ...], _: Any) -> bool:
+        return bool(path) and str(path[-1]).strip(".") in decayed
 
-
-def _name(path: tuple[Any, ...]) -> str:
-    """The name of a leaf."""
-    return str(path[-1]).strip(".") if path else ""
+    return jax.tree_util.tree_map_with_path(decays, net)
 
 
 def _clip_adaptively(limit: float) -> optax.GradientTransformation:
-    """Gradient norm of each tensor at most `limit` times the tensor's own norm.
+    """Gradient norm of each tensor at most `limit` times the tensor's own norm."""
 
-    Of a lookup table only rows with a gradient count: others may be padding (`nets.rows`).
-    """
-
-    def clip(path: tuple[Any, ...], gradient: Array, parameter: Array) -> Array:
-        if _name(path) == "table":
-            parameter = jnp.where((gradient != 0).any(axis=-1, keepdims=True), parameter, 0)
+    def clip(gradient: Array, parameter: Array) -> Array:
         allowed = limit * jnp.maximum(1e-3, jnp.linalg.norm(parameter))
         return gradient * jnp.minimum(1.0, allowed / (jnp.linalg.norm(gradient) + 1e-12))
 
     def update(gradients: Any, state: Any, parameters: Any = None) -> tuple[Any, Any]:
-        return jax.tree_util.tree_map_with_path(clip, gradients, parameters), state
+        return jax.tree.map(clip, gradients, parameters), state
 
     return optax.GradientTransformation(lambda _: optax.EmptyState(), update)

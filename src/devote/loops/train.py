@@ -85,6 +85,7 @@ class Training:
         self.program, self.reporter, self.store = program, reporter, store
         self.state: RunState
         self.saved_step = -1
+        self.reset_due = False  # a soft reset comes before the next update, never after the last
         self.compiled: set[Stage] = set()
         self.elapsed = 0.0  # seconds of earlier starts
         self.started = time.perf_counter()
@@ -103,6 +104,7 @@ class Training:
         if restored is not None:
             self.saved_step = restored.step
             self.elapsed = float(restored.note["time_elapsed"])
+            self.reset_due = bool(restored.note.get("reset_due", False))
             self.state, environments = self.program.resume(restored.state)
             done = self.saved_step >= self.reporter.total
             self.reporter.say(
@@ -141,14 +143,15 @@ class Training:
         raise reason
 
     def _advance(self) -> list[Row]:
+        if self.reset_due:
+            self._compile("refresh", self.state)
+            self.state, self.reset_due = self.program.refresh(self.state), False
         self._compile("chunk", self.state)
         before, start = self.step, time.perf_counter()
         self.state, metrics = jax.block_until_ready(self.program.chunk(self.state))
         rate = (self.step - before) / (time.perf_counter() - start)
         loop = self.program.settings
-        if self._due(before, loop.reset_interval):
-            self._compile("refresh", self.state)
-            self.state = self.program.refresh(self.state)
+        self.reset_due = self._due(before, loop.reset_interval)
         last = loop.eval_interval > 0 and self.step >= self.reporter.total
         try:
             if last or self._due(before, loop.eval_interval):
@@ -181,7 +184,8 @@ class Training:
     def _save(self) -> None:
         self.state = self.program.snapshot(self.state)
         self._require_finite_state()
-        self.store.save(self.step, self.state, {"time_elapsed": self._seconds()})
+        note = {"time_elapsed": self._seconds(), "reset_due": self.reset_due}
+        self.store.save(self.step, self.state, note)
         self.saved_step = self.step
 
     def _seconds(self) -> float:

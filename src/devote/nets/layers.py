@@ -3,7 +3,7 @@
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float, Num, PRNGKeyArray
 
 from devote.core.types import Index, Observation
 from devote.nets.encoder import Encoder
@@ -41,9 +41,9 @@ class Weight(eqx.Module):
 class Lookup(eqx.Module):
     """The product of a one-hot vector with a matrix: one of its rows."""
 
-    table: Float[Array, "rows out"]
+    table: Num[Array, "rows out"]
 
-    def __call__(self, index: Array) -> Float[Array, "*batch out"]:
+    def __call__(self, index: Array) -> Num[Array, "*batch out"]:
         return self.table[index]
 
 

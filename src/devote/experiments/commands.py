@@ -3,6 +3,7 @@
 import os
 import re
 import shlex
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Annotated, Literal
 import tyro
 
 from devote.core.errors import UserError
+from devote.experiments.calibration_figures import study_figure
 from devote.experiments.cells import TrainingCell
 from devote.experiments.changes import parse_change, require_known
 from devote.experiments.comparison import Method, Scale, Study, Task
@@ -22,6 +24,7 @@ from devote.identity import digest
 from devote.loops.signals import exit_code
 from devote.presets import PRESETS
 from devote.registry import AGENTS, TASKS
+from devote.regression.study import PRESETS as CALIBRATION_PRESETS
 from devote.regression.uci import VARIABLE
 from devote.run import check
 from devote.words import task_of
@@ -135,6 +138,17 @@ def figure_command(words: list[str]) -> int:
         figure.cells(asked.only)  # refuses unknown names; what there is, is drawn whole
         return 0 if _draw(figure, out, command) else 1
     return make(figure, out, command, asked.runs, asked.only, asked.cores, asked.keep)
+
+
+def calibration_command() -> None:
+    """`python -m devote.regression.study`: the fits of a study as typed, then its table."""
+    try:
+        study = tyro.extras.overridable_config_cli(CALIBRATION_PRESETS)
+        shared = study.out.parent.name == "calibration"  # locks and times, with `devote figure`
+        root = study.out.parents[1] if shared else study.out
+        sys.exit(make(study_figure(study), study.out, "", root))
+    except UserError as error:
+        sys.exit(f"devote: {error}")
 
 
 def figures_command(words: list[str]) -> int:

@@ -79,7 +79,7 @@ def test_claims_are_about_methods_and_tasks_of_their_figure() -> None:
         (paper.ABLATION_CLAIMS, paper.ABLATIONS),
     ):
         names = {method.name for method in methods}
-        for claim in claims:
+        for claim in claims.values():
             assert {claim.method, *claim.others} <= names
             assert {*claim.tasks, *claim.beyond} <= tasks
             assert claim.verdict(Shift(0.0, -1.0, 1.0, 0.97)) == "open"

@@ -19,25 +19,28 @@ def test_all_tasks_have_one_row_per_method_where_they_have_all_seeds(
 ) -> None:
     results = collect(study, tmp_path)
     *_, devote, sac = table_rows(study, results)
-    assert [(row.task, row.method) for row in (devote, sac)] == [(ALL, "devote"), (ALL, "sac")]
-    assert (devote.count, devote.seeds, devote.steps) == (10, "0 to 4", 4000)
-    assert devote.mean == pytest.approx((0.82 + 0.52) / 2)
+    assert [(row["task"], row["method"]) for row in (devote, sac)] == [
+        (ALL, "devote"),
+        (ALL, "sac"),
+    ]
+    assert (devote["count"], devote["seeds"], devote["steps"]) == (10, "0 to 4", 4000)
+    assert devote["mean"] == pytest.approx((0.82 + 0.52) / 2)
     # 0.50 to 0.54 and 0.80 to 0.84: the middle six of ten
-    assert devote.iqm == pytest.approx((0.52 + 0.53 + 0.54 + 0.80 + 0.81 + 0.82) / 6)
-    assert devote.iqm_low < devote.iqm < devote.iqm_high
+    assert devote["iqm"] == pytest.approx((0.52 + 0.53 + 0.54 + 0.80 + 0.81 + 0.82) / 6)
+    assert devote["iqm_low"] < devote["iqm"] < devote["iqm_high"]
     one = np.std([0, 0.01, 0.02, 0.03, 0.04], ddof=1) / np.sqrt(5)  # of a task's mean
-    assert devote.standard_error == pytest.approx(one / np.sqrt(2))
+    assert devote["standard_error"] == pytest.approx(one / np.sqrt(2))
     assert "| all tasks | devote |" in table_markdown([devote])
     *there, _ = results.shown.items()  # a run of SAC is missing
-    assert [row.method for row in table_rows(study, Results(dict(there))) if row.task == ALL] == [
-        "devote"
-    ]
+    assert [
+        row["method"] for row in table_rows(study, Results(dict(there))) if row["task"] == ALL
+    ] == ["devote"]
     returns = {
         key: entry._replace(line=replace(entry.line, metric="eval/mean_reward"))
         for key, entry in results.shown.items()
     }
     rows = table_rows(study, Results(returns))
-    assert ALL not in [row.task for row in rows]  # returns of two tasks have two units
+    assert ALL not in [row["task"] for row in rows]  # returns of two tasks have two units
     alone = replace(study, tasks=study.tasks[:1])
     assert len(table_rows(alone, collect(alone, tmp_path))) == 2
 

@@ -61,7 +61,7 @@ def made_up(runs: dict[tuple[str, str], tuple[float, float]]) -> Results:
 def test_an_interval_bears_a_claim_out_speaks_against_it_or_leaves_it_open(
     relation: Relation, low: float, high: float, verdict: str
 ) -> None:
-    claim = Claim("", "", relation, (), ())
+    claim = Claim("", relation, (), ())
     assert claim.verdict(Shift((low + high) / 2, low, high, 0.97)) == verdict
 
 
@@ -72,8 +72,8 @@ def test_a_claim_holds_where_all_its_rows_do_and_fails_where_one_does() -> None:
         ("maze", "rnd"): (0.9, 0.1),
     }
     runs |= {("sea", name): (end, end) for name, end in (("devote", 0.5), ("sac", 0.6))}
-    claim = Claim("It is best", "devote", "above", ("sac", "rnd"), ("maze",), ("sea",))
-    said, _, table = claims_markdown([claim], made_up(runs)).partition("\n\n")
+    claim = Claim("devote", "above", ("sac", "rnd"), ("maze",), ("sea",))
+    said, _, table = claims_markdown({"It is best": claim}, made_up(runs)).partition("\n\n")
     assert said == (
         "- It is best: at the end open (1 holds, 1 open); on average holds (2 of 2). "
         "In tasks that the paper does not show: at the end does not hold (1 does not hold, "
@@ -96,26 +96,26 @@ def test_a_claim_holds_where_all_its_rows_do_and_fails_where_one_does() -> None:
 
 
 def test_a_claim_about_tasks_that_are_not_run_says_nothing() -> None:
-    claim = Claim("It is best", "devote", "above", ("sac",), ("sea", "maze"))
-    said = claims_markdown([claim], made_up({})).splitlines()[0]
+    claim = Claim("devote", "above", ("sac",), ("sea", "maze"))
+    said = claims_markdown({"It is best": claim}, made_up({})).splitlines()[0]
     assert said == "- It is best: at the end not run (2 of 2); on average not run (2 of 2)."
 
 
 def test_a_claim_about_a_run_without_a_value_says_so() -> None:
     mine = np.array([0.1, np.nan, 0.2, 0.3, 0.4])
-    claim = Claim("", "", "above", (), ())
+    claim = Claim("", "above", (), ())
     assert claim.test(mine, np.zeros(5)) == ("-", "no value")
 
 
 def test_claims_need_an_order(tmp_path: Path) -> None:
     few = made_up({("maze", "devote"): (0.9, 0.5), ("maze", "sac"): (0.2, 0.1)})
     few = Results({key: entry for key, entry in few.shown.items() if key[2] < 3})
-    claim = Claim("It is best", "devote", "above", ("sac",), ("maze",))
-    text = claims_markdown([claim], few)
+    claim = Claim("devote", "above", ("sac",), ("maze",))
+    text = claims_markdown({"It is best": claim}, few)
     assert "| too few seeds |" in text
     assert "by chance" not in text
-    both = Claim("It is best", "devote", "above", ("sac", "rnd"), ("maze",))
-    said = claims_markdown([both], few).splitlines()[0]
+    both = Claim("devote", "above", ("sac", "rnd"), ("maze",))
+    said = claims_markdown({"It is best": both}, few).splitlines()[0]
     assert "at the end not judged (1 too few seeds, 1 not run);" in said
 
 

@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("sklearn")
 
 
-from devote.experiments import calibration_figures
+from devote.experiments import commands
 from devote.experiments.calibration_figures import ablation_lines
 from devote.experiments.runner import StudyOutcome, with_needs
 from devote.figures import calibration_plots as plots
@@ -306,19 +306,19 @@ def test_the_command_runs_what_is_typed_and_writes_its_table(
 ) -> None:
     roots = []
 
-    def in_process(cells: list[CalibrationCell], root: Path) -> StudyOutcome:
+    def in_process(cells: list[CalibrationCell], root: Path, _: object) -> StudyOutcome:
         roots.append(root)
         for cell in with_needs(cells, unfinished=True):
             cell.make()
         return StudyOutcome(len(cells))
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(calibration_figures, "run_cells", in_process)
+    monkeypatch.setattr(commands, "run_cells", in_process)
     words = "study smoke --models gp-exact --training.epochs 1 --out"
     for out, root in (("x", "x"), ("runs/calibration/x", "runs")):
         monkeypatch.setattr("sys.argv", [*words.split(), out])
         with pytest.raises(SystemExit, match="0"):
-            calibration_figures.main()
+            commands.calibration_command()
         assert roots.pop() == Path(root)
         assert "| gp-exact |" in Path(out, "table.md").read_text()
         assert Path(out, "gp", "priors.npz").is_file()
@@ -328,7 +328,7 @@ def test_what_cannot_be_run_is_a_message(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.argv", ["study", "smoke", "--models", "forest", "--out", "x"])
     with pytest.raises(SystemExit, match=r"devote: .*rfn-LENGTH"):
-        calibration_figures.main()
+        commands.calibration_command()
     assert list(tmp_path.iterdir()) == []
 
 

@@ -2,7 +2,6 @@
 
 import csv
 import json
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
@@ -10,16 +9,14 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
-import tyro
 
 from devote.core.durable import atomic_write_text
 from devote.core.errors import UserError
 from devote.experiments.cells import machine, read_record
 from devote.experiments.durations import in_words
-from devote.experiments.runner import run_cells, with_needs
+from devote.experiments.runner import with_needs
 from devote.experiments.study_report import Figure
 from devote.figures import calibration_plots as plots
-from devote.loops.signals import exit_code
 from devote.measure.calibration import Predict, calibration_report, over_sets
 from devote.regression import table as tables
 from devote.regression.data import GP, PAPER, draw_task, tested_rows
@@ -135,6 +132,21 @@ def calibration_variants(scale: str, root: Path) -> Figure:
 
     label, title = "calibration_variants", "Calibration by variant"
     return _figure(label, title, scale, studies["paper"], draw, parts=parts)
+
+
+def study_figure(study: CalibrationStudy) -> Figure:
+    """A study of any settings: its table, and what the figures of the GP task show, beside its
+    cells."""
+
+    def draw(out: Path, _: str) -> list[Path]:
+        if GP in study.chosen_datasets():
+            study.write_drawings()
+        scores = study.scores()
+        atomic_write_text(out / "table.md", tables.as_markdown(scores, study.preset))
+        atomic_write_text(out / "table.csv", tables.as_csv(scores))
+        return [out / "table.md", out / "table.csv"]
+
+    return Figure("calibration", "Calibration", study.preset, study.out, _by_dataset(study), draw)
 
 
 def _figure(
@@ -392,22 +404,3 @@ def _entry(
         return "-"
     means = [over_sets([mine[name].estimate(score) for name in datasets]) for score in scores]
     return " / ".join(tables.with_error(mean) for mean in means)
-
-
-def main() -> None:
-    """Compute the cells of a study as typed, whatever its settings, then its table beside them."""
-    study = tyro.extras.overridable_config_cli(PRESETS)
-    shared = study.out.parent.name == "calibration"  # locks and times, with `devote figure`
-    try:
-        cells = study.cells()
-        outcome = run_cells(cells, study.out.parents[1] if shared else study.out)
-        if outcome.stopped_by is not None:
-            sys.exit(exit_code(outcome.stopped_by))
-        if GP in study.chosen_datasets():
-            study.write_drawings()
-        scores = study.scores()
-        atomic_write_text(study.out / "table.md", tables.as_markdown(scores, study.preset))
-        atomic_write_text(study.out / "table.csv", tables.as_csv(scores))
-    except UserError as error:
-        sys.exit(f"devote: {error}")
-    sys.exit(1 if outcome.failures else 0)

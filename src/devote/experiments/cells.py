@@ -72,7 +72,8 @@ class Cell(Protocol):
         """The share of the work that is on disk, from 0 to 1."""
 
     def seconds(self) -> float | None:
-        """How long a finished cell took over all sittings; None for the last sitting's time."""
+        """How long a finished cell took in all processes that worked on it; None where that is not
+        kept, and the last one's time counts."""
 
     def describe(self) -> Mapping[str, Any]:
         """Command, preset, seeds and settings, for the record."""
@@ -204,7 +205,7 @@ class TrainingCell:
         return min(1.0, last_step(path) / self.run.steps) if path.is_file() else 0.0
 
     def seconds(self) -> float | None:
-        """Time of all sittings, compilation included."""
+        """Time of all processes that worked on it, compilation included."""
         return float(self.metrics()["time/time_elapsed"][-1])
 
     def metrics(self) -> dict[str, np.ndarray]:

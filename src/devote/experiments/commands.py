@@ -3,6 +3,7 @@
 import os
 import re
 import shlex
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -13,6 +14,7 @@ import tyro
 from devote.build import AGENTS, build_program
 from devote.core.errors import UserError
 from devote.core.settings import digest, parse_change, require_known
+from devote.experiments.calibration_figures import study_figure
 from devote.experiments.cells import TrainingCell
 from devote.experiments.comparison import Method, Scale, Study, Task
 from devote.experiments.durations import Durations, expected, in_words
@@ -22,6 +24,7 @@ from devote.experiments.study_report import Figure, figure_of
 from devote.loops.signals import exit_code
 from devote.names import task_of
 from devote.presets import PRESETS
+from devote.regression.study import PRESETS as CALIBRATION_PRESETS
 from devote.regression.uci import VARIABLE
 
 UNNAMED = ("envs", "preset", "out", "runs", "cores", "keep", "draw_only")
@@ -133,6 +136,17 @@ def figure_command(words: list[str]) -> int:
         figure.cells(asked.only)  # refuses unknown names; what there is, is drawn whole
         return 0 if _draw(figure, out, command) else 1
     return make(figure, out, command, asked.runs, asked.only, asked.cores, asked.keep)
+
+
+def calibration_command() -> None:
+    """`python -m devote.regression.study`: the fits of a study as typed, then its table."""
+    try:
+        study = tyro.extras.overridable_config_cli(CALIBRATION_PRESETS)
+        shared = study.out.parent.name == "calibration"  # locks and times, with `devote figure`
+        root = study.out.parents[1] if shared else study.out
+        sys.exit(make(study_figure(study), study.out, "", root))
+    except UserError as error:
+        sys.exit(f"devote: {error}")
 
 
 def figures_command(words: list[str]) -> int:

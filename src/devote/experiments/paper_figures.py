@@ -52,102 +52,47 @@ OUR_MAZE, SMALL_SEA = ("u_maze",), ("deep_sea_20",)
 ALL, OURS = MAZE + SEA + RUNNER, OUR_MAZE + SMALL_SEA
 BASELINES, PARTS = (tuple(method.name for method in way[1:]) for way in (RIVALS, ABLATIONS))
 OTHER_PARTS = tuple(name for name in PARTS if name != "devote-no-resets")
-RIVAL_CLAIMS = (
-    Claim(
-        "DEVOTE outperforms all baselines on PointMaze and Cheetah",
-        "devote",
-        "above",
-        BASELINES,
-        MAZE + RUNNER,
-        OUR_MAZE,
+RIVAL_CLAIMS = {
+    "DEVOTE outperforms all baselines on PointMaze and Cheetah": Claim(
+        "devote", "above", BASELINES, MAZE + RUNNER, OUR_MAZE
     ),
-    Claim(
-        "DEVOTE matches the strongest baseline on DeepSea",
-        "devote",
-        "not below",
-        BASELINES,
-        SEA,
-        SMALL_SEA,
+    "DEVOTE matches the strongest baseline on DeepSea": Claim(
+        "devote", "not below", BASELINES, SEA, SMALL_SEA
     ),
-    Claim(
-        "SAC achieves poor coverage throughout (our reading: below DEVOTE)",
-        "sac",
-        "below",
-        ("devote",),
-        ALL,
-        OURS,
+    "SAC achieves poor coverage throughout (our reading: below DEVOTE)": Claim(
+        "sac", "below", ("devote",), ALL, OURS
     ),
-    Claim(
-        "RND improves over SAC on DeepSea and Cheetah",
-        "rnd",
-        "above",
-        ("sac",),
-        SEA + RUNNER,
-        SMALL_SEA,
+    "RND improves over SAC on DeepSea and Cheetah": Claim(
+        "rnd", "above", ("sac",), SEA + RUNNER, SMALL_SEA
     ),
-    Claim("RND fails on PointMaze", "rnd", "little above", ("sac",), MAZE, OUR_MAZE),
-    Claim(
-        "TS performs well on PointMaze (our reading: above SAC)",
-        "thompson",
-        "above",
-        ("sac",),
-        MAZE,
-        OUR_MAZE,
+    "RND fails on PointMaze": Claim("rnd", "little above", ("sac",), MAZE, OUR_MAZE),
+    "TS performs well on PointMaze (our reading: above SAC)": Claim(
+        "thompson", "above", ("sac",), MAZE, OUR_MAZE
     ),
-    Claim(
-        "TS provides little benefit elsewhere",
-        "thompson",
-        "little above",
-        ("sac",),
-        SEA + RUNNER,
-        SMALL_SEA,
+    "TS provides little benefit elsewhere": Claim(
+        "thompson", "little above", ("sac",), SEA + RUNNER, SMALL_SEA
     ),
-    Claim("SOMBRL improves over SAC everywhere", "sombrl", "above", ("sac",), ALL, OURS),
-)
-"""Section 5, Insight 1."""
-ABLATION_CLAIMS = (
-    Claim(
-        "TUD improves coverage in all environments",
-        "devote",
-        "above",
-        ("devote-no-tud",),
-        ALL,
-        OURS,
+    "SOMBRL improves over SAC everywhere": Claim("sombrl", "above", ("sac",), ALL, OURS),
+}
+"""Section 5, Insight 1, sentence by sentence."""
+ABLATION_CLAIMS = {
+    "TUD improves coverage in all environments": Claim(
+        "devote", "above", ("devote-no-tud",), ALL, OURS
     ),
-    Claim(
-        "On PointMaze and Cheetah, all components contribute",
-        "devote",
-        "above",
-        PARTS,
-        MAZE + RUNNER,
-        OUR_MAZE,
+    "On PointMaze and Cheetah, all components contribute": Claim(
+        "devote", "above", PARTS, MAZE + RUNNER, OUR_MAZE
     ),
-    Claim(
-        "On DeepSea almost any random prior is useful",
-        "devote",
-        "little above",
-        ("devote-no-rfn",),
-        SEA,
-        SMALL_SEA,
+    "On DeepSea almost any random prior is useful": Claim(
+        "devote", "little above", ("devote-no-rfn",), SEA, SMALL_SEA
     ),
-    Claim(
-        "On PointMaze, soft resets matter most",
-        "devote-no-resets",
-        "below",
-        OTHER_PARTS,
-        MAZE,
-        OUR_MAZE,
+    "On PointMaze, soft resets matter most": Claim(
+        "devote-no-resets", "below", OTHER_PARTS, MAZE, OUR_MAZE
     ),
-    Claim("On Cheetah resets contribute less", "devote-no-resets", "above", OTHER_PARTS, RUNNER),
-    Claim(
-        "TUD-OPT improves performance on both PointMaze and Cheetah",
-        "devote",
-        "above",
-        ("devote-no-tud-opt",),
-        MAZE + RUNNER,
-        OUR_MAZE,
+    "On Cheetah resets contribute less": Claim("devote-no-resets", "above", OTHER_PARTS, RUNNER),
+    "TUD-OPT improves performance on both PointMaze and Cheetah": Claim(
+        "devote", "above", ("devote-no-tud-opt",), MAZE + RUNNER, OUR_MAZE
     ),
-)
+}
 """Section 5, Insight 2."""
 
 

@@ -1,8 +1,9 @@
 """From finished runs to a study's figure, table, sentences and README."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -28,6 +29,8 @@ from devote.measure.statistics import iqm, stratified_bootstrap
 from devote.regression.table import markdown_table
 
 ALL = "all tasks"
+Row = dict[str, Any]
+"""A method on a task, or on all, by the columns of table.csv."""
 HEADER = ["task", "method", "metric", "mean ± standard error", "IQM [95 % bootstrap]", "min", "max"]
 HEADER += ["seeds", "steps", "preset", "time"]
 
@@ -61,7 +64,7 @@ class Figure:
         return [cell for part in only or self.parts for cell in self.parts[part]]
 
 
-def figure_of(study: Study, out: Path, claims: tuple[Claim, ...] = ()) -> Figure:
+def figure_of(study: Study, out: Path, claims: Mapping[str, Claim] | None = None) -> Figure:
     """A study as a figure."""
     return Figure(
         label=study.label,
@@ -75,7 +78,9 @@ def figure_of(study: Study, out: Path, claims: tuple[Claim, ...] = ()) -> Figure
     )
 
 
-def write_report(study: Study, out: Path, command: str, claims: Sequence[Claim] = ()) -> list[Path]:
+def write_report(
+    study: Study, out: Path, command: str, claims: Mapping[str, Claim] | None = None
+) -> list[Path]:
     """Everything a study has to show, from what is finished; nothing where nothing is."""
     results = files.collect(study, out)
     if not results.lines:
@@ -90,7 +95,7 @@ def write_report(study: Study, out: Path, command: str, claims: Sequence[Claim] 
     name = study.label.split(":")[-1]
     picture = save_panels(out / f"{name}.png", study.title, note, panels(study, results))
     texts = {
-        "table.csv": csv_text([{n: _plain(v) for n, v in asdict(row).items()} for row in rows]),
+        "table.csv": csv_text([{n: _plain(v) for n, v in row.items()} for row in rows]),
         "table.md": f"{caption}\n\n{table}\n",
         "README.md": _readme(study, results, command, caption, table, picture.name),
     }
@@ -190,31 +195,7 @@ def _state(study: Study, results: Results) -> str:
     return " ".join(words)
 
 
-@dataclass(frozen=True)
-class TableRow:
-    """A method on a task, or on all."""
-
-    task: str
-    method: str
-    metric: str
-    mean: float
-    standard_error: float
-    iqm: float
-    iqm_low: float
-    iqm_high: float
-    lowest: float
-    highest: float
-    seeds: str
-    count: int
-    steps: int | None
-    """None where tasks differ."""
-    preset: str
-    scale: str
-    seconds: float
-    """Median over the runs."""
-
-
-def table_rows(study: Study, results: Results) -> list[TableRow]:
+def table_rows(study: Study, results: Results) -> list[Row]:
     """One row per task and method with a finished run; then one per method over all tasks."""
     rows = []
     for task in study.tasks:
@@ -239,7 +220,7 @@ def _comparable(study: Study, parts: Sequence[Sequence[RunLine]]) -> bool:
     return len(metrics) == 1 and metrics.pop().startswith(COVERAGE)
 
 
-def _row(study: Study, task: str, parts: Sequence[Sequence[RunLine]]) -> TableRow:
+def _row(study: Study, task: str, parts: Sequence[Sequence[RunLine]]) -> Row:
     """Statistics of a method's runs, by task as many each."""
     lines = [line for part in parts for line in part]
     final = np.array([[line.final for line in part] for part in parts]).T  # (run, task)
@@ -247,24 +228,24 @@ def _row(study: Study, task: str, parts: Sequence[Sequence[RunLine]]) -> TableRo
     middle = stratified_bootstrap(final, statistic=iqm, level=LEVEL)
     error = np.sqrt(final.var(axis=0, ddof=1).sum() / runs) / tasks if runs > 1 else np.nan
     steps = {line.steps for line in lines}
-    return TableRow(
-        task=task,
-        method=lines[0].method,
-        metric=lines[0].metric,
-        mean=float(final.mean()),
-        standard_error=float(error),
-        iqm=middle.value,
-        iqm_low=middle.low,
-        iqm_high=middle.high,
-        lowest=float(final.min()),
-        highest=float(final.max()),
-        seeds=" or ".join(dict.fromkeys(span([line.seed for line in part]) for part in parts)),
-        count=len(lines),
-        steps=steps.pop() if len(steps) == 1 else None,
-        preset=lines[0].preset,
-        scale=study.scale.name,
-        seconds=float(np.median([line.seconds for line in lines])),
-    )
+    return {
+        "task": task,
+        "method": lines[0].method,
+        "metric": lines[0].metric,
+        "mean": float(final.mean()),
+        "standard_error": float(error),
+        "iqm": middle.value,
+        "iqm_low": middle.low,
+        "iqm_high": middle.high,
+        "lowest": float(final.min()),
+        "highest": float(final.max()),
+        "seeds": " or ".join(dict.fromkeys(span([line.seed for line in part]) for part in parts)),
+        "count": len(lines),
+        "steps": steps.pop() if len(steps) == 1 else None,  # tasks differ
+        "preset": lines[0].preset,
+        "scale": study.scale.name,
+        "seconds": float(np.median([line.seconds for line in lines])),  # over the runs
+    }
 
 
 def _plain(value: object) -> object:
@@ -274,21 +255,28 @@ def _plain(value: object) -> object:
     return value
 
 
-def table_markdown(rows: Sequence[TableRow]) -> str:
+def table_markdown(rows: Sequence[Row]) -> str:
     """The columns that a reader wants."""
     lines = []
     for row in rows:
-        spread = "" if np.isnan(row.standard_error) else f" ± {row.standard_error:.3f}"
-        mean = "a run has no value" if np.isnan(row.mean) else f"{row.mean:.3f}{spread}"
-        ends = f"[{row.iqm_low:.3f}, {row.iqm_high:.3f}]"
-        interval = "no interval" if np.isnan(row.iqm_low) else ends
-        middle, low, high = (
-            "-" if np.isnan(value) else f"{value:.3f}"
-            for value in (row.iqm, row.lowest, row.highest)
+        mean, error, middle, iqm_low, iqm_high, low, high = (
+            "" if np.isnan(row[name]) else f"{row[name]:.3f}"
+            for name in (
+                "mean",
+                "standard_error",
+                "iqm",
+                "iqm_low",
+                "iqm_high",
+                "lowest",
+                "highest",
+            )
         )
-        steps = "by task" if row.steps is None else f"{row.steps:,}"
-        first = (row.task, row.method, row.metric, mean, f"{middle} {interval}", low, high)
-        lines.append((*first, row.seeds, steps, row.preset, f"{row.seconds:.0f} s"))
+        mean = (mean or "a run has no value") + (f" ± {error}" if mean and error else "")
+        interval = f"[{iqm_low}, {iqm_high}]" if iqm_low else "no interval"
+        steps = "by task" if row["steps"] is None else f"{row['steps']:,}"
+        numbers = (mean, f"{middle or '-'} {interval}", low or "-", high or "-")
+        first, last = (row["task"], row["method"], row["metric"]), f"{row['seconds']:.0f} s"
+        lines.append((*first, *numbers, row["seeds"], steps, row["preset"], last))
     return markdown_table(HEADER, lines)
 
 

@@ -190,7 +190,6 @@ def caveat(tests: int) -> str:
 class Claim:
     """One method against others on some tasks, as a sentence of the paper has it."""
 
-    words: str
     method: str
     relation: Relation
     others: tuple[str, ...]
@@ -230,21 +229,19 @@ class ClaimRow(NamedTuple):
     average: tuple[str, Verdict]
 
 
-def claims_markdown(claims: Sequence[Claim], results: Results) -> str:
+def claims_markdown(claims: Mapping[str, Claim], results: Results) -> str:
     """A line per claim, then a row for every task and other method."""
     header = ("claim", "task", "should be", "at the end", "verdict", "on average", "verdict")
     lines, table, tests = [], [], 0
-    for claim in claims:
+    for words, claim in claims.items():
         rows = list(_rows(claim, claim.tasks, results))
         more = list(_rows(claim, claim.beyond, results))
         ours = f" In tasks that the paper does not show: {_summed(more)}" if more else ""
-        lines.append(f"- {claim.words}: {_summed(rows)}{ours}")
-        words = claim.words
+        lines.append(f"- {words}: {_summed(rows)}{ours}")
         for row in (*rows, *more):
             task = f"{row.task} (ours)" if row.task in claim.beyond else row.task
             should = f"{claim.method} {claim.relation} {row.other}"
-            table.append((words, task, should, *row.end, *row.average))
-            words = ""
+            table.append((words if row is rows[0] else "", task, should, *row.end, *row.average))
             tests += sum(verdict in TESTED for _, verdict in (row.end, row.average))
     parts = ["\n".join(lines), markdown_table(header, table)]
     return "\n\n".join([*parts, *([by_chance(tests)] if tests else [])])

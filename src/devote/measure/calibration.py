@@ -196,8 +196,15 @@ def calibration_report(
     levels = np.linspace(0.05, 0.95, 19)
     inside_coverage = _coverage(inside_y, inside, levels)
     outside_coverage = _coverage(outside_y, outside, levels)
+    error, std = np.append(inside_error, outside_error), np.append(inside.std, outside.std)
     numbers = {
-        **_numbers(inside_error, inside.std, outside_error, outside.std),
+        "auroc": misfit_auroc(inside_error, inside.std, outside_error, outside.std),
+        "correlation": correlation(error, std),
+        "misfit_share": float(misfit(inside_error, outside_error).mean()),
+        "inside_sharpness": float(inside.std.mean()),
+        "outside_sharpness": float(outside.std.mean()),
+        "inside_rmse": float(np.sqrt(np.mean(inside_error**2))),
+        "outside_rmse": float(np.sqrt(np.mean(outside_error**2))),
         "inside_miscoverage": float(np.abs(inside_coverage - levels).mean()),
         "outside_miscoverage": float(np.abs(outside_coverage - levels).mean()),
     }
@@ -213,24 +220,6 @@ def calibration_report(
         outside.std,
         tuple(_walk(predict, everywhere, i, names, slice_points) for i in walks),
     )
-
-
-def _numbers(
-    inside_error: np.ndarray,
-    inside_std: np.ndarray,
-    outside_error: np.ndarray,
-    outside_std: np.ndarray,
-) -> dict[str, float]:
-    error = np.concatenate([inside_error, outside_error])
-    return {
-        "auroc": misfit_auroc(inside_error, inside_std, outside_error, outside_std),
-        "correlation": correlation(error, np.concatenate([inside_std, outside_std])),
-        "misfit_share": float(misfit(inside_error, outside_error).mean()),
-        "inside_sharpness": float(inside_std.mean()),
-        "outside_sharpness": float(outside_std.mean()),
-        "inside_rmse": float(np.sqrt(np.mean(inside_error**2))),
-        "outside_rmse": float(np.sqrt(np.mean(outside_error**2))),
-    }
 
 
 def ask(predict: Predict, x: np.ndarray) -> Prediction:

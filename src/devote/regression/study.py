@@ -257,7 +257,10 @@ class CalibrationCell:
         # The reference is one fit to the whole table, the mean one to about 0.6 of it per split.
         weight = {"reference": 1.0, "fit": 0.6 * self.study.splits}
         total = sum(weight[stage] for stage in self.stages)
-        done = sum(weight[s] * _share_done(path, self.digest) for s, path in self.stages.items())
+        done = 0.0
+        for stage, path in self.stages.items():
+            kept = _read_state(path, self.digest, "done", "total")
+            done += weight[stage] * float(kept["done"] / kept["total"]) if kept else 0.0
         return done / total if total else 0.0
 
     def seconds(self) -> float | None:
@@ -434,23 +437,15 @@ class FitCheckpoint:
         self._written = time.monotonic()
 
 
-def _read_state(path: Path, digest: str) -> dict[str, np.ndarray] | None:
-    """What is kept of a fit; None if nothing is, or of other settings, or not whole."""
-    try:
-        kept = read_arrays(path)
-        return kept if str(kept["digest"]) == digest else None
-    except NOT_WHOLE:
-        return None
-
-
-def _share_done(path: Path, digest: str) -> float:
-    """Share of a fit's epochs that are on disk; the networks are not read."""
+def _read_state(path: Path, digest: str, *names: str) -> dict[str, np.ndarray] | None:
+    """What is kept of a fit, or the named arrays of it alone; None if nothing is, or of other
+    settings, or not whole."""
     try:
         with np.load(path, allow_pickle=False) as kept:
             mine = str(kept["digest"]) == digest
-            return float(kept["done"] / kept["total"]) if mine else 0.0
+            return {name: kept[name] for name in names or kept.files} if mine else None
     except NOT_WHOLE:
-        return 0.0
+        return None
 
 
 def write_arrays(path: Path, arrays: Mapping[str, np.ndarray], compressed: bool = True) -> None:
@@ -468,6 +463,6 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
 
 
 if __name__ == "__main__":
-    from devote.experiments.calibration_figures import main
+    from devote.experiments.commands import calibration_command
 
-    main()
+    calibration_command()

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from devote.core.cache import cache_folder
+from devote.core.durable import atomic_write_text
 from devote.core.errors import UserError, not_among
 
 VARIABLE = "DEVOTE_DATA"
@@ -117,11 +118,8 @@ def load(name: str, directory: Path | str | None = None, download: bool = True) 
     if not download:
         raise _missing(name, places, ["downloading was not allowed"])
     values = _download(name, table, places)
-    cache = places[-1]
-    cache.parent.mkdir(parents=True, exist_ok=True)
-    temporary = cache.with_name(f".{cache.name}.{os.getpid()}.tmp")
-    temporary.write_text(as_csv(values))
-    temporary.replace(cache)
+    places[-1].parent.mkdir(parents=True, exist_ok=True)
+    atomic_write_text(places[-1], as_csv(values))
     return np.delete(values, table.constant, axis=1)
 
 

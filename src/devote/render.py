@@ -178,10 +178,10 @@ def play_host(
     for t in range(env.spec.episode_length):
         act_key, step_key = jax.random.split(jax.random.fold_in(key, t + 1))
         action, memory = decide(memory, obs[0], np.asarray(t == 0), act_key)
-        done = env.step(np.asarray(action)[None], step_key)
-        if done.terminated[0] or done.truncated[0]:
+        step = env.step(np.asarray(action)[None], step_key)
+        if step.terminated[0] or step.truncated[0]:
             return
-        obs = done.obs
+        obs = step.obs
         yield snap(obs)
 
 

@@ -55,7 +55,7 @@ def test_the_key_seeds_dm_control() -> None:
 def test_a_task_that_dm_control_lacks_is_refused_with_the_nearest() -> None:
     pytest.importorskip("dm_control")
     for name in ("dmc:cheetah-runn", "dmc:cheetah-run-repeat0"):
-        with pytest.raises(UserError, match="did you mean dmc:cheetah-run?"):
+        with pytest.raises(UserError, match=r"did you mean dmc:cheetah-run\?"):
             factory_of(name)
 
 

@@ -126,12 +126,8 @@ def _without_words(env: gymnasium.Env) -> gymnasium.Env:
     ids = (constants.OBJECT_TO_IDX, constants.COLOR_TO_IDX, constants.STATE_TO_IDX)
     shape = env.observation_space["image"].shape  # type: ignore[index]
     high = np.broadcast_to(np.array([max(names.values()) for names in ids], np.uint8), shape)
-    space = spaces.Dict(
-        {
-            "image": spaces.Box(np.zeros_like(high), high, dtype=np.uint8),
-            "direction": spaces.Discrete(4),
-        }
-    )
+    image = spaces.Box(np.zeros_like(high), high, dtype=np.uint8)
+    space = spaces.Dict({"image": image, "direction": spaces.Discrete(4)})
     limited = gymnasium.wrappers.TimeLimit(env, env.unwrapped.max_steps)  # its own, made known
     return gymnasium.wrappers.TransformObservation(
         limited, lambda obs: {key: obs[key] for key in space}, space

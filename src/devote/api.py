@@ -90,8 +90,8 @@ class Model:
     @cached_property
     def task(self) -> SavedModel:
         """What the agent knows of its task, as a saved model tells it."""
-        seen, done = spaces_seen(self.env)
-        return SavedModel(self._source().recipe, self.run, self.env.spec, seen, done, step=0)
+        spaces = spaces_seen(self.env)
+        return SavedModel(self._source().recipe, self.run, self.env.spec, *spaces, step=0)
 
     @cached_property
     def agent(self) -> Agent:

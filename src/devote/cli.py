@@ -29,6 +29,7 @@ USAGE = """usage: devote train ENV [--agent A] [--preset P] [--seed S] [--steps 
   devote train spiral            train DEVOTE in the spiral maze on the desk preset
   devote train ENV --help        every setting of ENV, the agent and the schedule
   devote train Acrobot-v1        any Gymnasium id, or module:MyEnv for an environment of your own
+  devote train dmc:cheetah-run   a task of dm_control
   devote check-env module:MyEnv  what an environment does wrong, and how to put it right
   devote render runs/MY_RUN      a GIF of what the trained agent does
   devote compare --envs spiral   DEVOTE and SAC, five seeds: curves, table, what it allows to say

@@ -4,6 +4,7 @@ A trial plays random and extreme actions and writes down all that comes back; th
 after another is asked of it. `UserError` is a no; a text is a remark on something that passes.
 """
 
+import faulthandler
 import inspect
 import multiprocessing
 import traceback
@@ -49,7 +50,8 @@ SEED = 7
 ENOUGH_STEPS, ENOUGH_EPISODES, PATIENCE = 300, 3, 10_000
 Verdict = Literal["pass", "FAIL", "skip"]
 Remark = str | None
-Question = tuple[str, Callable[[Any], Remark]]
+Question = Callable[[Any], Remark]
+"""Asked under its own name."""
 Asking = Callable[[str, str, object], AbstractContextManager[None]]
 """Marks the time that is the environment's own: which one, what for, with what action."""
 
@@ -127,6 +129,7 @@ def check_apart(name: str, timeout: float = 60.0) -> Report:
 
 
 def _check_in_child(name: str, timeout: float, writer: Any) -> None:
+    faulthandler.enable()  # a crash in native code shows where
     worker = Worker(timeout)
 
     @contextmanager
@@ -196,10 +199,10 @@ def _single(env: gymnasium.Env) -> Iterator[Finding]:
         yield Finding("steps", "skip", "there were none to look at")
     for question in SEEDING:
         if failed & NEEDED_FOR_SEEDING:
-            yield Finding(question[0], "skip", "needs an environment that can be stepped")
+            yield Finding(_name(question), "skip", "needs an environment that can be stepped")
         else:
             yield _answer(question, subject)
-    yield _answer(("close", closes), subject)
+    yield _answer(close, subject)
 
 
 def _vector(envs: VectorEnv, asking: Asking) -> Iterator[Finding]:
@@ -226,9 +229,13 @@ def _step_vector(envs: VectorEnv, asking: Asking) -> None:
 
 
 def _answer(question: Question, about: Any) -> Finding:
-    name, check = question
-    remark, finding = _ask(name, lambda: check(about))
+    name = _name(question)
+    remark, finding = _ask(name, lambda: question(about))
     return finding if remark is None else Finding(name, "pass", str(remark))
+
+
+def _name(question: Question) -> str:
+    return question.__name__.replace("_", " ")
 
 
 def _ask(name: str, question: Callable[[], Any]) -> tuple[Any, Finding]:
@@ -447,7 +454,7 @@ def observation_shape(subject: Subject) -> None:
         subject.observations.flatten_one(obs)
 
 
-def observation_type(subject: Subject) -> Remark:
+def observation_dtype(subject: Subject) -> Remark:
     """Observations have the dtype of the space."""
     for obs in subject.trial.observations:
         for path, leaf in subject.observations.leaves:
@@ -465,7 +472,7 @@ def observation_finite(subject: Subject) -> None:
         subject.guard.obs(flat[None], 1, f"observation {number}")
 
 
-def observation_inside(subject: Subject) -> None:
+def observation_in_its_space(subject: Subject) -> None:
     """Observations lie in the space."""
     space = subject.env.observation_space
     for obs in subject.trial.observations:
@@ -473,7 +480,7 @@ def observation_inside(subject: Subject) -> None:
             raise UserError(f"observations in {space}", obs, "widen the space, or clip to it")
 
 
-def observation_kept(subject: Subject) -> Remark:
+def observation_buffer(subject: Subject) -> Remark:
     """An observation stays what it was when it was returned."""
     if subject.trial.overwritten:
         got = "an observation that the next step overwrote"
@@ -481,7 +488,7 @@ def observation_kept(subject: Subject) -> Remark:
     return None
 
 
-def action_kept(subject: Subject) -> None:
+def action_buffer(subject: Subject) -> None:
     """A step does not write into the action."""
     if subject.trial.action_changed:
         fix = "copy the action before clipping or scaling it"
@@ -539,7 +546,7 @@ def same_seed(subject: Subject) -> None:
         raise UserError("the same trajectory from the same seed and actions", got, fix)
 
 
-def resets_differ(subject: Subject) -> Remark:
+def reset_draws_anew(subject: Subject) -> Remark:
     """Resets without a seed draw anew."""
     env = subject.env
     seeded: list[Any] = [replayed(env, seed, steps=0) for seed in range(4)]
@@ -553,35 +560,25 @@ def resets_differ(subject: Subject) -> Remark:
     return None
 
 
-def closes(subject: Subject) -> None:
+def close(subject: Subject) -> None:
     """`close` does not raise."""
     subject.env.close()
 
 
-BASICS: tuple[Question, ...] = (
-    ("observation space", observation_space),
-    ("action space", action_space),
-    ("time limit", time_limit),
-    ("reset signature", reset_signature),
-)
+BASICS: tuple[Question, ...] = (observation_space, action_space, time_limit, reset_signature)
 # In each group the first no ends the group, for what follows would only repeat it.
-RUNS: tuple[tuple[Question, ...], ...] = ((("runs", runs),),)
+RUNS: tuple[tuple[Question, ...], ...] = ((runs,),)
 STARTS: tuple[tuple[Question, ...], ...] = (
-    (("reset result", reset_result),),
-    (
-        ("observation shape", observation_shape),
-        ("observation dtype", observation_type),
-        ("observation finite", observation_finite),
-        ("observation in its space", observation_inside),
-    ),
+    (reset_result,),
+    (observation_shape, observation_dtype, observation_finite, observation_in_its_space),
 )
 STEPS: tuple[tuple[Question, ...], ...] = (
-    (("step result", step_result),),
-    (("observation buffer", observation_kept),),
-    (("action buffer", action_kept),),
-    (("rewards", rewards),),
-    (("info", info),),
-    (("flags", flags), ("episodes end", episodes_end)),
+    (step_result,),
+    (observation_buffer,),
+    (action_buffer,),
+    (rewards,),
+    (info,),
+    (flags, episodes_end),
 )
-SEEDING: tuple[Question, ...] = (("same seed", same_seed), ("reset draws anew", resets_differ))
+SEEDING: tuple[Question, ...] = (same_seed, reset_draws_anew)
 NEEDED_FOR_SEEDING = {"runs", "reset result", "step result", "rewards"}

@@ -1,18 +1,24 @@
-"""Environments by name: Gymnasium ids, and `module:name` that a person has typed."""
+"""Environments by name: Gymnasium ids, `dmc:` tasks, and `module:name` that a person has typed."""
 
 import importlib
+import sys
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from types import ModuleType
 
 import gymnasium
+import numpy as np
+from gymnasium import spaces
 
 from devote.core.errors import UserError
+from devote.envs import dmc
 
 Factory = Callable[[], gymnasium.Env]
 
-OWN = "devote/"
+KNOWN = {"devote/": "devote.envs.mujoco.gym", "MiniGrid-": "minigrid", "BabyAI-": "minigrid"}
+"""Where ids that begin so are registered; nothing but these is imported by an id."""
 _TYPED: dict[str, Factory] = {}
 """What this process was told to import; nothing is ever imported because a file names it."""
 
@@ -23,6 +29,8 @@ class Registered:
 
     id: str
     render_mode: str | None = None
+    module: str | None = None
+    """What registers it, if a person has typed that; imported in worker processes too."""
 
     @property
     def time_limit(self) -> int | None:
@@ -31,10 +39,15 @@ class Registered:
 
     def __call__(self) -> gymnasium.Env:
         """A fresh environment; checking it and limiting its time is left to us."""
+        if self.module is not None:
+            importlib.import_module(self.module)
+        _register(self.id)
         # an environment that draws nothing need not take a render_mode
         drawn = {} if self.render_mode is None else {"render_mode": self.render_mode}
         try:
-            return gymnasium.make(self.id, max_episode_steps=-1, disable_env_checker=True, **drawn)
+            return _without_words(
+                gymnasium.make(self.id, max_episode_steps=-1, disable_env_checker=True, **drawn)
+            )
         except TypeError as error:
             if not drawn or "render_mode" not in str(error):
                 raise
@@ -46,7 +59,7 @@ class Registered:
 
 def import_factory(name: str) -> Factory:
     """Import what a person typed: `module:Class`, `module:factory` or `module:Gymnasium-id-v0`."""
-    if ":" not in name:
+    if ":" not in name or name.startswith(dmc.PREFIX):
         return factory_of(name)
     module_name, _, attribute = name.partition(":")
     if not attribute or not _is_module_name(module_name):
@@ -56,7 +69,7 @@ def import_factory(name: str) -> Factory:
     if attribute in vars(module):
         _TYPED[name] = _require_callable(vars(module)[attribute], name)
     elif attribute in gymnasium.registry:
-        _TYPED[name] = Registered(attribute)
+        _TYPED[name] = Registered(attribute, module=module_name)
     else:
         fix = f"define {attribute} in {module_name}, or register it with Gymnasium there"
         raise UserError(f"{attribute} in {module_name}", "no such name", fix)
@@ -83,11 +96,13 @@ def factory_of(name: str) -> Factory:
     """How the named environment is made, without importing anything by its name."""
     if name in _TYPED:
         return _TYPED[name]
+    if name.startswith(dmc.PREFIX):
+        dmc.read_name(name)
+        return partial(dmc.DmcEnv, name)
     if ":" in name:
         fix = "name it yourself: code is never imported because a file asks for it"
         raise UserError("an environment that this process knows", repr(name), fix)
-    if name.startswith(OWN):
-        _register_own()
+    _register(name)
     try:
         gymnasium.spec(name)
     except gymnasium.error.Error as error:
@@ -96,13 +111,38 @@ def factory_of(name: str) -> Factory:
     return Registered(name)
 
 
-def _register_own() -> None:
-    """Make the ids of our own MuJoCo tasks known."""
-    try:
-        from devote.envs.mujoco.gym import register_envs
-    except ModuleNotFoundError as error:
-        raise UserError("MuJoCo", error, "install devote[mujoco]") from error
-    register_envs()
+def _without_words(env: gymnasium.Env) -> gymnasium.Env:
+    """A task of MiniGrid with what its cells hold, within bounds that fit, and no mission text.
+
+    Its own bounds are those of pictures, 0 to 255, in which kinds of things would look alike.
+    """
+    if "minigrid" not in sys.modules:
+        return env
+    from minigrid.core import constants
+    from minigrid.minigrid_env import MiniGridEnv
+
+    if not isinstance(env.unwrapped, MiniGridEnv):
+        return env
+    ids = (constants.OBJECT_TO_IDX, constants.COLOR_TO_IDX, constants.STATE_TO_IDX)
+    shape = env.observation_space["image"].shape  # type: ignore[index]
+    high = np.broadcast_to(np.array([max(names.values()) for names in ids], np.uint8), shape)
+    image = spaces.Box(np.zeros_like(high), high, dtype=np.uint8)
+    space = spaces.Dict({"image": image, "direction": spaces.Discrete(4)})
+    limited = gymnasium.wrappers.TimeLimit(env, env.unwrapped.max_steps)  # its own, made known
+    return gymnasium.wrappers.TransformObservation(
+        limited, lambda obs: {key: obs[key] for key in space}, space
+    )
+
+
+def _register(name: str) -> None:
+    """Make an id of our own, or of a library that we know, known to Gymnasium."""
+    for beginning, module in KNOWN.items():
+        if name.startswith(beginning):
+            try:
+                importlib.import_module(module)
+            except ModuleNotFoundError as error:
+                fix = f"install {module.split('.')[0]}"
+                raise UserError(f"the package that has {name}", error, fix) from error
 
 
 def _require_callable(found: object, name: str) -> Factory:

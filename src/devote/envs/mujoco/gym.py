@@ -39,18 +39,50 @@ CHANCE = "chance"
 VECTOR = SINGLE | {"autoreset_mode": AutoresetMode.SAME_STEP}
 
 
-class MujocoGymEnv(gymnasium.Env):
+class Worlds:
+    """What one world and a batch of them have in common: physics, chance and pictures."""
+
+    metadata: dict[str, Any]
+    np_random: np.random.Generator
+
+    def _build(
+        self, settings: Settings, num_envs: int, threads: int, render_mode: str | None
+    ) -> None:
+        if render_mode not in (None, *RENDER_MODES):
+            raise UserError("render_mode None or 'rgb_array'", render_mode, "choose one of them")
+        self._worlds = MujocoEnv(TASKS[type(settings)](settings), num_envs, threads)
+        self._painter: Painter | None = None
+        self.render_mode = render_mode
+        self.metadata = self.metadata | {"render_fps": round(1 / self._worlds.task.step_time)}
+        self.max_episode_steps = self._worlds.spec.episode_length
+
+    def save_state(self) -> dict[str, np.ndarray]:
+        """Everything that changes, chance included."""
+        return self._worlds.save() | {CHANCE: generator_words(self.np_random)}
+
+    def load_state(self, saved: dict[str, np.ndarray]) -> None:
+        """Go on, bit for bit, from what `save_state` gave."""
+        self._worlds.restore(saved)
+        set_generator(self.np_random, saved[CHANCE])
+
+    def _pictures(self) -> tuple[np.ndarray, ...]:
+        self._painter = self._painter or Painter(self._worlds.task.model)
+        return tuple(map(self._painter.frame, self._worlds.physics.qpos))
+
+    def _put_away(self) -> None:
+        if self._painter is not None:
+            self._painter.close()
+            self._painter = None
+
+
+class MujocoGymEnv(Worlds, gymnasium.Env):
     """One world; the time limit is its own, so it needs no `TimeLimit`."""
 
     metadata = SINGLE
 
     def __init__(self, settings: Settings, render_mode: str | None = None) -> None:
-        self._worlds = _worlds(settings, 1, 1, render_mode)
-        self.metadata = self.metadata | {"render_fps": _rate(self._worlds)}
-        self.render_mode = render_mode
-        self.max_episode_steps = self._worlds.spec.episode_length
+        self._build(settings, 1, 1, render_mode)
         self.observation_space, self.action_space = _spaces(self._worlds)
-        self._painter: Painter | None = None
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -72,30 +104,16 @@ class MujocoGymEnv(gymnasium.Env):
         ends = bool(step.terminated[0]), bool(step.truncated[0])
         return step.next_obs[0].copy(), float(step.reward[0]), *ends, info
 
-    def save_state(self) -> dict[str, np.ndarray]:
-        """Everything that changes, chance included."""
-        return self._worlds.save() | {CHANCE: generator_words(self.np_random)}
-
-    def load_state(self, saved: dict[str, np.ndarray]) -> None:
-        """Go on, bit for bit, from what `save_state` gave."""
-        self._worlds.restore(saved)
-        set_generator(self.np_random, saved[CHANCE])
-
     def render(self) -> np.ndarray | None:
         """The world as it is now."""
-        if self.render_mode is None:
-            return None
-        self._painter = self._painter or Painter(self._worlds.task.model)
-        return self._painter.frame(self._worlds.physics.qpos[0])
+        return None if self.render_mode is None else self._pictures()[0]
 
     def close(self) -> None:
         """Give back what rendering holds."""
-        if self._painter is not None:
-            self._painter.close()
-            self._painter = None
+        self._put_away()
 
 
-class MujocoVectorEnv(VectorEnv):
+class MujocoVectorEnv(Worlds, VectorEnv):
     """Many worlds in one native call; ended episodes start again in the same step."""
 
     metadata = VECTOR
@@ -107,15 +125,11 @@ class MujocoVectorEnv(VectorEnv):
         threads: int = 0,
         render_mode: str | None = None,
     ) -> None:
-        self._worlds = _worlds(settings, num_envs, threads, render_mode)
-        self.metadata = self.metadata | {"render_fps": _rate(self._worlds)}
+        self._build(settings, num_envs, threads, render_mode)
         self.num_envs = num_envs
-        self.render_mode = render_mode
-        self.max_episode_steps = self._worlds.spec.episode_length
         self.single_observation_space, self.single_action_space = _spaces(self._worlds)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
-        self._painter: Painter | None = None
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -140,27 +154,13 @@ class MujocoVectorEnv(VectorEnv):
             info |= {"final_info": self._info(step), "_final_info": ended}
         return step.obs.copy(), step.reward, step.terminated, step.truncated, info
 
-    def save_state(self) -> dict[str, np.ndarray]:
-        """Everything that changes, chance included."""
-        return self._worlds.save() | {CHANCE: generator_words(self.np_random)}
-
-    def load_state(self, saved: dict[str, np.ndarray]) -> None:
-        """Go on, bit for bit, from what `save_state` gave."""
-        self._worlds.restore(saved)
-        set_generator(self.np_random, saved[CHANCE])
-
     def render(self) -> tuple[np.ndarray, ...] | None:
         """Every world as it is now."""
-        if self.render_mode is None:
-            return None
-        self._painter = self._painter or Painter(self._worlds.task.model)
-        return tuple(map(self._painter.frame, self._worlds.physics.qpos))
+        return None if self.render_mode is None else self._pictures()
 
     def close_extras(self, **kwargs: Any) -> None:
         """Give back what rendering holds."""
-        if self._painter is not None:
-            self._painter.close()
-            self._painter = None
+        self._put_away()
 
     def _info(self, step: HostStep) -> dict[str, Any]:
         every = np.ones(self.num_envs, bool)
@@ -185,17 +185,6 @@ def register_envs() -> None:
                 vector_entry_point=f"{__name__}:{MujocoVectorEnv.__name__}",
                 kwargs={"settings": settings},
             )
-
-
-def _worlds(settings: Settings, num_envs: int, threads: int, render_mode: str | None) -> MujocoEnv:
-    if render_mode not in (None, *RENDER_MODES):
-        raise UserError("render_mode None or 'rgb_array'", render_mode, "choose one of them")
-    return MujocoEnv(TASKS[type(settings)](settings), num_envs, threads)
-
-
-def _rate(worlds: MujocoEnv) -> int:
-    """Decisions per simulated second."""
-    return round(1 / worlds.task.step_time)
 
 
 def _spaces(worlds: MujocoEnv) -> tuple[Box, Box]:

@@ -68,7 +68,7 @@ def labels_by_hand(model, batch) -> Guess:
 def test_ensemble_learns_the_labels_of_the_steps_that_it_reads() -> None:
     unknown, beliefs, batch = built(Encoder(SPEC.observation)), some_beliefs(), some_runs()
     beliefs = beliefs._replace(standards=fresh(unknown).standards)
-    after, disagreed, _ = jax.jit(unknown.learn)(beliefs, batch, batch.next_obs, KEY)
+    after, disagreed, _ = jax.jit(unknown.learn)(beliefs, batch, KEY)
 
     labels = labels_by_hand(beliefs.model.net, batch)
     scaled = {

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from devote.agents.sombrl import Sombrl, SombrlSettings, weight_loss
-from devote.agents.world_model import in_time, world_model_loss
 from devote.core.errors import UserError
 from devote.core.learning import Optimiser
 from devote.core.trees import interpolate
@@ -26,7 +25,6 @@ from devote.epistemic.disagreement import (
 )
 from devote.nets.encoder import Encoder
 from devote.nets.ensemble import Ensemble
-from devote.nets.rows import name_rows, take_rows
 from tiny import SAC, SPECS, UNCERTAINTY, assert_close, fresh, shaken, some_batch
 
 SMALL = replace(UNCERTAINTY, sequence_length=6)
@@ -101,21 +99,6 @@ def test_weight_rises_while_the_actor_finds_less_disagreement_than_its_slow_copy
 
     assert weighed(less, more) > now.log_weight.net
     assert weighed(more, less) < now.log_weight.net
-
-
-def test_model_reads_rows_and_decodes_the_observations_themselves() -> None:
-    kind = "discrete"
-    batch, model = some_batch(3, SPECS[kind], 12), state(kind).beliefs.model.net
-    named, by_rows = name_rows(batch, SPECS[kind].observation)
-
-    @jax.jit
-    def loss(net, batch, truth):
-        steps, aim = in_time((batch, truth), 6)
-        return world_model_loss(net, SMALL.model, steps, aim, KEY)
-
-    dense = loss(model, batch, batch.next_obs)
-    sparse = loss(take_rows(model, named), by_rows, batch.next_obs)
-    assert_close(dense, sparse, rtol=1e-4, atol=1e-5)
 
 
 def guess_of(rng: np.random.Generator) -> Guess:

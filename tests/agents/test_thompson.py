@@ -55,7 +55,7 @@ def test_no_member_touches_another() -> None:
     state, batch = shaken(1, fresh(agent)), some_batch(2, agent.spec)
     other = shaken(7, state)
     mixed = jax.tree.map(lambda a, b: np.concatenate([a, b])[[0, 1, 5]], state, other)
-    learn = jax.jit(agent.learn)
+    learn = jax.jit(agent.update)
     one, two = (learn(s, batch, KEY)[0].members for s in (state, mixed))
     for which in (0, 1):
         assert not changed_leaves(member(one, which), member(two, which))

@@ -18,11 +18,12 @@ from devote.build import build_agent, build_env
 from devote.core.errors import UserError
 from devote.core.types import Agent, Env, Grid, HostEnv
 from devote.core.worker import Worker
+from devote.envs import dmc
 from devote.envs.brax import BraxSettings, PlaygroundSettings, StatefulTask
 from devote.envs.gymnasium import GymnasiumSettings, from_factory
 from devote.envs.mujoco.batch import MujocoEnv
 from devote.envs.mujoco.rendering import backend, frames
-from devote.envs.naming import Factory, Registered, factory_of, import_factory
+from devote.envs.naming import Factory, Registered, factory_of, import_factory, names_code
 from devote.envs.vector import GymnasiumList
 from devote.figures.film import grid_frames, require_film, save_film
 from devote.loops.evaluate import Decide, play
@@ -69,7 +70,8 @@ def render(asked: Render) -> Path:
     require_film(path)
     _require_numbers(asked)
     run = saved_run(asked.run)
-    if isinstance(run.env, BraxSettings | PlaygroundSettings):
+    drawn_by_mujoco = isinstance(run.env, GymnasiumSettings) and run.env.id.startswith(dmc.PREFIX)
+    if isinstance(run.env, BraxSettings | PlaygroundSettings) or drawn_by_mujoco:
         os.environ.setdefault("MUJOCO_GL", backend())  # they import MuJoCo, which reads this then
     seed = run.seed if asked.seed is None else asked.seed
     env = one_env(run, asked.env, saved_task(asked.run), pictures=not asked.map)
@@ -109,7 +111,7 @@ def one_env(
 
 def source_of(saved: str, typed: str | None, task: str | None) -> Factory:
     """How the run's environment is made; only what a person types is imported."""
-    if typed is None and (":" in saved or not saved):
+    if typed is None and (names_code(saved) or not saved):
         expected = f"the environment of the run, {saved or task or 'which has no name'}"
         raise UserError(expected, "nothing", f"name it: --env {saved or 'my_package:MyEnv'}")
     if saved and typed not in (None, saved):

@@ -250,7 +250,11 @@ BROKEN = {
     "dtype": (changed(0, np.zeros(2)), "observation dtype", "astype(np.float32)"),
     "nan": (changed(0, np.float32([0, np.nan])), "observation finite", "obs[1]"),
     "outside": (changed(0, np.float32([0, 11])), "observation in its space", "widen"),
-    "far outside": (changed(0, np.float32([0, 99])), "observation finite", "near their bounds"),
+    "far outside": (
+        changed(0, np.float32([0, 99])),
+        "observation in its space",
+        "near their bounds",
+    ),
     "one buffer": (SameBuffer, "observation buffer", "obs.copy()"),
     "one buffer at the start": (BufferOfTheFirstStep, "observation buffer", "obs.copy()"),
     "action changed": (WritesIntoTheAction, "action buffer", "copy the action"),

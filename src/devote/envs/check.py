@@ -395,9 +395,16 @@ class Subject:
         return Observations(self.env.observation_space)
 
     @cached_property
-    def guard(self) -> Guard:
+    def spec(self) -> EnvSpec:
         action = Actions(self.env.action_space).spec
-        return Guard(EnvSpec(name_of(self.env), self.observations.spec, action, 1), more="")
+        return EnvSpec(name_of(self.env), self.observations.spec, action, episode_length=1)
+
+    def require_obs(self, bounds: bool) -> None:
+        """What training asks of observations, with or without their bounds."""
+        guard = Guard(self.spec, bounds, more="")
+        for number, obs in enumerate(self.trial.observations):
+            flat = self.observations.flatten_one(obs)
+            guard.obs(flat[None], 1, f"observation {number}")
 
 
 def observation_space(env: gymnasium.Env) -> Remark:
@@ -467,13 +474,12 @@ def observation_dtype(subject: Subject) -> Remark:
 
 def observation_finite(subject: Subject) -> None:
     """Observations are finite."""
-    for number, obs in enumerate(subject.trial.observations):
-        flat = subject.observations.flatten_one(obs)
-        subject.guard.obs(flat[None], 1, f"observation {number}")
+    subject.require_obs(bounds=False)
 
 
 def observation_in_its_space(subject: Subject) -> None:
     """Observations lie in the space."""
+    subject.require_obs(bounds=True)
     space = subject.env.observation_space
     for obs in subject.trial.observations:
         if not space.contains(obs):
@@ -497,9 +503,10 @@ def action_buffer(subject: Subject) -> None:
 
 def rewards(subject: Subject) -> Remark:
     """Rewards are single finite numbers."""
+    guard = Guard(subject.spec, more="")
     for number, step in enumerate(subject.trial.whole, 1):
         require_reward(step[1])
-        subject.guard.finite("reward", np.array([step[1]], np.float32), f"step {number}", None)
+        guard.finite("reward", np.array([step[1]], np.float32), f"step {number}", None)
     paid = {float(step[1]) for step in subject.trial.whole}
     return f"every reward was {paid.pop()}" if len(paid) == 1 else None
 

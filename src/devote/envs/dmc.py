@@ -4,6 +4,7 @@ dm_control is imported when the first task is made, so that names can be read wi
 """
 
 import re
+import warnings
 from typing import Any
 
 import gymnasium
@@ -66,7 +67,7 @@ class DmcEnv(gymnasium.Env):
         """The world as it is now."""
         if self.render_mode is None:
             return None
-        return self.env.physics.render(height=480, width=640, camera_id=0)
+        return self.env.physics.render(height=240, width=320, camera_id=0)
 
     def close(self) -> None:
         """Let the physics go."""
@@ -85,7 +86,9 @@ def read_name(name: str) -> tuple[str, str, int]:
 
 def _suite() -> Any:
     try:
-        from dm_control import suite
+        with warnings.catch_warnings():  # of a display, which is not needed
+            warnings.simplefilter("ignore")
+            from dm_control import suite
     except ModuleNotFoundError as error:
         raise UserError("dm_control", error, "install devote[dm-control]") from error
     return suite

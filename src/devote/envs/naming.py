@@ -57,9 +57,14 @@ class Registered:
             raise UserError(f"the packages that {self.id} needs", error, "install them") from error
 
 
+def names_code(name: str) -> bool:
+    """Whether a name is `module:name`, which is imported only where a person types it."""
+    return ":" in name and not name.startswith(dmc.PREFIX)
+
+
 def import_factory(name: str) -> Factory:
     """Import what a person typed: `module:Class`, `module:factory` or `module:Gymnasium-id-v0`."""
-    if ":" not in name or name.startswith(dmc.PREFIX):
+    if not names_code(name):
         return factory_of(name)
     module_name, _, attribute = name.partition(":")
     if not attribute or not _is_module_name(module_name):
@@ -99,7 +104,7 @@ def factory_of(name: str) -> Factory:
     if name.startswith(dmc.PREFIX):
         dmc.read_name(name)
         return partial(dmc.DmcEnv, name)
-    if ":" in name:
+    if names_code(name):
         fix = "name it yourself: code is never imported because a file asks for it"
         raise UserError("an environment that this process knows", repr(name), fix)
     _register(name)

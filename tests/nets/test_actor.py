@@ -104,6 +104,15 @@ def test_categorical_draws_one_hot_choices_with_its_probabilities() -> None:
     assert chosen.mean(0).argmax() == jax.jit(lambda p: p.mode(obs[:1]))(policy)[0].argmax()
 
 
+def test_categorical_draws_hopeless_choices_by_its_uniform_share() -> None:
+    policy = categorical()
+    object.__setattr__(policy.body.out, "bias", jnp.array([0.0, 40.0, 0.0]))
+    chosen = jax.jit(lambda p: p.sample(jnp.full(60_000, 5), jax.random.key(0)))(policy)
+    drawn = np.asarray(chosen).sum(axis=0)[[0, 2]]  # by the softmax alone, never
+    mean = 60_000 * UNIFORM_MIX / 3
+    np.testing.assert_allclose(drawn, mean, atol=5 * mean**0.5)
+
+
 def test_target_entropy_counts_dimensions_or_a_share_of_the_maximum() -> None:
     assert target_entropy(Box(6), -0.5, 0.75) == -3.0
     assert target_entropy(Choice(4), -0.5, 0.75) == pytest.approx(0.75 * np.log(4))

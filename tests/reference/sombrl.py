@@ -52,7 +52,7 @@ class Sombrl:
             errors = errors + cross_entropy(codes, code).sum(axis=-1)
             return (errors + (rewards - wanted["reward"]) ** 2).mean()
 
-        return {
+        return beliefs | {
             "model": descend(beliefs["model"], lambda net: model_loss(net)[0], s.model_rate),
             "guessers": descend(beliefs["guessers"], guessing_loss, s.model_rate),
             "standards": standards,

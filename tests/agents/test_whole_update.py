@@ -137,6 +137,8 @@ def some_state(agent: Any) -> Any:
 
     def leaf(path: Any, shape: jax.ShapeDtypeStruct) -> jax.Array:
         name, noise = jax.tree_util.keystr(path), rng.normal(size=shape.shape)
+        if name.endswith("numbers.table"):  # which observation a row is
+            return jnp.arange(shape.shape[0], dtype=shape.dtype)[:, None]
         if not jnp.issubdtype(shape.dtype, jnp.floating):
             return jnp.full(shape.shape, 7, shape.dtype)
         if ".mu" in name:

@@ -1,17 +1,25 @@
 """All that these tests use of the library: when a module moves, this file alone is edited."""
 
 from collections.abc import Iterator
+from contextlib import redirect_stdout
 from dataclasses import replace
 from functools import cache
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import tyro
+from safetensors.numpy import load_file
 
+from devote import Devote, build
 from devote.build import AGENTS, TASKS
-from devote.cli import parse_train
+from devote.cli import dispatch, parse_train
+from devote.experiments.calibration_figures import study_figure
 from devote.experiments.cells import TrainingCell, command
 from devote.experiments.paper_figures import FIGURES
+from devote.loops.fused import FusedProgram
+from devote.loops.train import train as train_plan
 from devote.presets import PRESETS
 from devote.regression.models import parse_model
 from devote.regression.study import PRESETS as FITS
@@ -60,6 +68,53 @@ def figure_cells() -> Iterator[tuple[str, str, Any]]:
             for cell in build(scale, Path("runs")).cells():
                 for one in (*cell.needs, cell):
                     yield label, scale, one
+
+
+def plan(words: list[str], directory: Path) -> Any:
+    """The run that follows `devote train`, in a directory and ready for `train`."""
+    return build.plan(typed(words), directory)
+
+
+def train(planned: Any) -> None:
+    """Begin a run, or go on with it."""
+    train_plan(planned, silent=True)
+
+
+def can_go_on(planned: Any) -> bool:
+    """Whether a plan is good for a second `train`: environments on the host are closed."""
+    return isinstance(planned.program, FusedProgram)
+
+
+def train_and_draw(words: list[str], directory: Path) -> None:
+    """All that `devote train` does."""
+    with redirect_stdout(StringIO()):
+        assert dispatch(["train", *words, "--out", str(directory)]) == 0
+
+
+def learn(task: str, steps: int, directory: Path, **settings: Any) -> Devote:
+    """The same from Python, for DEVOTE on the smoke preset."""
+    return Devote(task, preset="smoke", directory=directory, **settings).learn(
+        steps, progress_bar=False
+    )
+
+
+def load(folder: Path) -> Devote:
+    """A saved model."""
+    return Devote.load(folder)
+
+
+def fit_all(out: Path) -> None:
+    """Every fit of the smallest study of calibration, and its table."""
+    figure = study_figure(replace(FITS["smoke"][1], out=out))
+    with redirect_stdout(StringIO()):
+        for cell in figure.cells:
+            cell.make()
+        figure.draw(out, "")
+
+
+def tensors(checkpoint: Path) -> dict[str, np.ndarray]:
+    """The arrays of a checkpoint by name."""
+    return load_file(checkpoint / "state.safetensors")
 
 
 def _without(words: list[str], *flags: str) -> tuple[list[str], dict[str, str]]:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from devote.core.errors import UserError
-from devote.experiments.cells import TrainingCell
+from devote.experiments.comparison import TrainingCell
 from devote.identity import defaults, differences, identity
 from devote.loops.train import train
 from devote.presets import PRESETS

@@ -8,7 +8,7 @@ from typing import Any
 
 import tyro
 
-from devote.experiments.cells import TrainingCell, command
+from devote.experiments.comparison import TrainingCell, command
 from devote.experiments.paper_figures import FIGURES
 from devote.presets import PRESETS
 from devote.registry import AGENTS, TASKS

@@ -13,9 +13,8 @@ import tyro
 
 from devote.core.errors import UserError
 from devote.experiments.calibration_figures import study_figure
-from devote.experiments.cells import TrainingCell
 from devote.experiments.changes import parse_change, require_known
-from devote.experiments.comparison import Method, Scale, Study, Task
+from devote.experiments.comparison import Method, Scale, Study, Task, TrainingCell
 from devote.experiments.durations import Durations, expected, in_words
 from devote.experiments.paper_figures import ABSENT, FIGURES
 from devote.experiments.runner import available_cores, run_cells

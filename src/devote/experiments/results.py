@@ -12,9 +12,9 @@ import numpy as np
 
 from devote.core.durable import atomic_write_text
 from devote.core.errors import UserError
-from devote.experiments.cells import TrainingCell, read_record
+from devote.experiments.cells import read_record
 from devote.experiments.changes import require_known
-from devote.experiments.comparison import Key, Study
+from devote.experiments.comparison import Key, Study, TrainingCell
 from devote.loops.train import METRICS
 from devote.measure.curves import SeedCurve
 

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from devote.experiments.cells import TrainingCell, write_record
+from devote.experiments.cells import write_record
 from devote.experiments.commands import Compare
+from devote.experiments.comparison import TrainingCell
 from devote.loops.metrics_log import MetricsLog
 
 WORDS = ["--envs", "deep_sea,size=6", "spiral", "--preset", "smoke", "--seeds", "3"]

@@ -4,7 +4,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from devote.experiments.cells import TrainingCell
+from devote.experiments.comparison import TrainingCell
 from devote.experiments.runner import available_cores, run_cells
 from devote.presets import PRESETS
 

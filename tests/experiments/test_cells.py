@@ -12,8 +12,9 @@ from pretended import ASKED, pretend
 from devote.cli import parse_train
 from devote.core.errors import UserError
 from devote.experiments.adopt import adopt
-from devote.experiments.cells import TrainingCell, changes_of, command, write_record
+from devote.experiments.cells import write_record
 from devote.experiments.commands import study_of
+from devote.experiments.comparison import TrainingCell, changes_of, command
 from devote.presets import PRESETS
 
 

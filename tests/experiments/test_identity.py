@@ -12,7 +12,7 @@ import pytest
 from devote.build import plan
 from devote.core.errors import UserError
 from devote.core.settings import defaults, differences, identity
-from devote.experiments.cells import TrainingCell
+from devote.experiments.comparison import TrainingCell
 from devote.loops.train import train
 from devote.presets import PRESETS
 from devote.run import Run

@@ -10,8 +10,7 @@ from devote import cli
 from devote.core.errors import UserError
 from devote.experiments import commands
 from devote.experiments import paper_figures as paper
-from devote.experiments.cells import TrainingCell
-from devote.experiments.comparison import SCALES, Method, Study, Task, by_name
+from devote.experiments.comparison import SCALES, Method, Study, Task, TrainingCell, by_name
 from devote.experiments.durations import Durations, expected, in_words
 from devote.experiments.paper_figures import ABSENT, FIGURES
 from devote.experiments.runner import StudyOutcome

@@ -290,3 +290,8 @@ def test_an_interrupt_stops_cleanly_and_the_same_command_goes_on(tmp_path: Path)
     assert not lines(tmp_path / "ends")
     assert start(tmp_path, 2, 0.0).wait(60) == 0
     assert sorted(lines(tmp_path / "ends")) == [0, 1]
+
+
+def test_a_worker_begins_without_what_its_cell_does_not_need() -> None:
+    code = "import devote.experiments.runner, sys; sys.exit('jax' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0

@@ -16,7 +16,7 @@ from devote import Devote, build
 from devote.build import AGENTS, TASKS
 from devote.cli import dispatch, parse_train
 from devote.experiments.calibration_figures import study_figure
-from devote.experiments.cells import TrainingCell, command
+from devote.experiments.comparison import TrainingCell, command
 from devote.experiments.paper_figures import FIGURES
 from devote.loops.fused import FusedProgram
 from devote.loops.train import train as train_plan
@@ -63,9 +63,9 @@ def fit_of(words: list[str]) -> str:
 
 def figure_cells() -> Iterator[tuple[str, str, Any]]:
     """Label, scale and every cell of every figure, with all that it needs."""
-    for label, build in FIGURES.items():
+    for label, figure in FIGURES.items():
         for scale in SCALES:
-            for cell in build(scale, Path("runs")).cells():
+            for cell in figure(scale, Path("runs")).cells():
                 for one in (*cell.needs, cell):
                     yield label, scale, one
 
@@ -107,7 +107,7 @@ def fit_all(out: Path) -> None:
     """Every fit of the smallest study of calibration, and its table."""
     figure = study_figure(replace(FITS["smoke"][1], out=out))
     with redirect_stdout(StringIO()):
-        for cell in figure.cells:
+        for cell in figure.cells():
             cell.make()
         figure.draw(out, "")
 

@@ -6,7 +6,8 @@ from datetime import date
 from pathlib import Path
 
 from devote.core.errors import UserError
-from devote.experiments.cells import TrainingCell, write_record
+from devote.experiments.cells import write_record
+from devote.experiments.comparison import TrainingCell
 from devote.loops.metrics_log import read
 from devote.loops.run_dir import CHECKPOINTS, METRICS, SETTINGS
 from devote.saved import saved_run

@@ -15,8 +15,7 @@ from devote.build import AGENTS, build_program
 from devote.core.errors import UserError
 from devote.core.settings import digest, parse_change, require_known
 from devote.experiments.calibration_figures import study_figure
-from devote.experiments.cells import TrainingCell
-from devote.experiments.comparison import Method, Scale, Study, Task
+from devote.experiments.comparison import Method, Scale, Study, Task, TrainingCell
 from devote.experiments.durations import Durations, expected, in_words
 from devote.experiments.paper_figures import ABSENT, FIGURES
 from devote.experiments.runner import available_cores, run_cells

@@ -13,8 +13,8 @@ import numpy as np
 from devote.core.durable import atomic_write_text
 from devote.core.errors import UserError
 from devote.core.settings import require_known
-from devote.experiments.cells import TrainingCell, read_record
-from devote.experiments.comparison import Key, Study
+from devote.experiments.cells import read_record
+from devote.experiments.comparison import Key, Study, TrainingCell
 from devote.loops.run_dir import METRICS
 from devote.measure.curves import SeedCurve
 

@@ -23,6 +23,7 @@ from devote.envs.vector import GymnasiumList, GymnasiumVector, Task, WatchedFact
 DEFAULT_LIMIT = 1000
 """Steps after which an episode is cut when neither the task nor the user says when."""
 CONTEXT = "forkserver"
+ALIKE = "let every environment have the same spaces, bounds included"
 _MADE: WeakValueDictionary[int, gymnasium.Env] = WeakValueDictionary()
 
 Source: TypeAlias = gymnasium.Env | VectorEnv | Callable[[], gymnasium.Env]
@@ -147,9 +148,6 @@ def _require_limit(limit: Any) -> int:
         fix = "give the steps after which an episode is cut, or None"
         raise UserError("max_episode_steps to be a whole number above 0", repr(limit), fix)
     return int(limit)
-
-
-ALIKE = "let every environment have the same spaces, bounds included"
 
 
 def _require_alike(envs: list[gymnasium.Env]) -> None:

@@ -18,6 +18,7 @@ from devote.cli import dispatch, parse_train
 from devote.experiments.calibration_figures import study_figure
 from devote.experiments.comparison import TrainingCell, command
 from devote.experiments.paper_figures import FIGURES
+from devote.experiments.runner import with_needs
 from devote.loops.fused import FusedProgram
 from devote.loops.train import train as train_plan
 from devote.presets import PRESETS
@@ -105,11 +106,10 @@ def load(folder: Path) -> Devote:
 
 def fit_all(out: Path) -> None:
     """Every fit of the smallest study of calibration, and its table."""
-    figure = study_figure(replace(FITS["smoke"][1], out=out))
-    with redirect_stdout(StringIO()):
-        for cell in figure.cells():
-            cell.make()
-        figure.draw(out, "")
+    study = replace(FITS["smoke"][1], out=out)
+    for cell in with_needs(study.cells()):
+        cell.make()
+    study_figure(study).draw(out, "")
 
 
 def tensors(checkpoint: Path) -> dict[str, np.ndarray]:

@@ -180,7 +180,7 @@ def loop_overhead(seconds: float) -> float:
     env = PointMaze(run.env)  # type: ignore[arg-type]
     agent = Devote(run.agent, env.spec)  # type: ignore[arg-type]
     loop = FusedLoop(agent, env, run.loop)
-    rounds = loop.rounds_per_chunk
+    rounds = loop.settings.rounds_per_chunk()
     held = [jax.jit(loop.prefill)(jax.jit(loop.init)(jax.random.key(0)))]
     chunk = jax.jit(loop.chunk, donate_argnums=0)
 
@@ -196,12 +196,14 @@ def loop_overhead(seconds: float) -> float:
             worlds, _ = jax.vmap(env.step)(worlds, action, jax.random.split(key, obs.shape[0]))
             return worlds, None
 
-        length = rounds * loop.round.vector_steps
+        length = rounds * loop.loop.round.vector_steps
         return jax.lax.scan(body, worlds, jax.random.split(key, length))[0]
 
     acting = jax.jit(steps)
     start = jax.jit(agent.init)(jax.random.key(0))
-    learning = updater(agent, batch_for(env.spec, run.loop.batch_size), rounds * loop.round.updates)
+    learning = updater(
+        agent, batch_for(env.spec, run.loop.batch_size), rounds * loop.loop.round.updates
+    )
     best = alternate(
         {
             "chunk": whole,

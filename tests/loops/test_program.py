@@ -36,7 +36,7 @@ def test_seeds_differ_in_weights_prior_and_behaviour(
 ) -> None:
     both, _ = programs
     state = both.prefill(both.init())
-    for tree in (state.agent.prior, state.agent.explorer.actor.net, state.visits):
+    for tree in (state.agent.agent.prior, state.agent.agent.explorer.actor.net, state.visits):
         assert any(bool((x[0] != x[1]).any()) for x in jax.tree.leaves(tree))
 
 

@@ -24,7 +24,7 @@ def member(tree, which):
 @cache
 def learner(**changes):
     """One member's update, compiled."""
-    return jax.jit(thompson(**changes).learn_member)
+    return jax.jit(thompson(**changes).update_member)
 
 
 def test_members_and_priors_are_different_draws() -> None:

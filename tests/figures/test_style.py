@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from devote.experiments.paper_figures import ABLATIONS, FIGURES, RIVALS
 from devote.figures.maps import save_coverage
-from devote.figures.style import COLOURS, SPARE, looks_of, styled, wrapped
+from devote.figures.style import COLOURS, SPARE, STYLE, looks_of, wrapped
 
 
 def test_methods_of_a_figure_have_different_colours() -> None:
@@ -46,7 +46,7 @@ def test_drawing_leaves_backend_and_style_of_the_user_alone(tmp_path: Path) -> N
     metrics = {name: np.arange(3.0) for name in ("step", "seed", "explore/coverage")}
     save_coverage(metrics, tmp_path / "coverage.png", "a title")
     assert dict(matplotlib.rcParams) == before
-    with styled:  # or this test says nothing
+    with rc_context(STYLE):  # or this test says nothing
         assert dict(matplotlib.rcParams) != before
 
 

@@ -202,11 +202,6 @@ def swap_folders(old: Path, new: Path) -> None:
     shutil.copytree(old, new)
 
 
-def future_schema(old: Path, new: Path) -> None:
-    body = json.loads((new / "manifest.json").read_bytes())
-    (new / "manifest.json").write_text(json.dumps({**body, "schema": 2}))
-
-
 def link_state(old: Path, new: Path) -> None:
     (new / "state.safetensors").rename(new.parent / "elsewhere")
     (new / "state.safetensors").symlink_to(new.parent / "elsewhere")
@@ -261,7 +256,6 @@ DAMAGES = {
     "manifest empty": (lambda old, new: (new / "manifest.json").write_text("{}"), "schema"),
     "states swapped": (swap_states, "SHA-256"),
     "folders swapped": (swap_folders, "of step 1"),
-    "future schema": (future_schema, "unknown schema 2"),
     "linked state": (link_state, "not a regular file"),
     "linked folder": (link_folder, "not a directory"),
     "nested manifest": (nested_manifest, "not JSON"),

@@ -19,6 +19,7 @@ FORKS = """
 import os, random, resource, shutil, signal, sys, time
 from pathlib import Path
 import numpy as np
+from devote.loops import checkpoint
 
 root = Path(sys.argv[1])
 os.fsync = lambda descriptor: None

@@ -18,6 +18,7 @@ from devote.loops.run_dir import RunDirectory, claim_settings
 OWN = """
 import sys, time
 from pathlib import Path
+from devote.loops.run_dir import RunDirectory
 with RunDirectory(Path(sys.argv[1])):
     print("mine", flush=True)
     time.sleep(60)
@@ -27,6 +28,8 @@ with RunDirectory(Path(sys.argv[1])):
 RACE = """
 import os, sys
 from pathlib import Path
+from devote.core.errors import UserError
+from devote.loops.run_dir import RunDirectory
 
 def race(path, start, finish):
     for gate in (start, finish): os.close(gate[1])

@@ -12,6 +12,7 @@ from devote.loops.signals import SIGNALS, StopRequest
 
 RUN = """
 import sys, time
+from devote.loops.signals import StopRequest
 with StopRequest() as stop:
     print("ready", flush=True)
     while not stop.requested:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from itertools import cycle
 from textwrap import fill
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from matplotlib import rc_context
 from matplotlib.figure import Figure
@@ -55,17 +55,16 @@ NAMES = {
 }
 """As the paper calls them."""
 
-styled = rc_context(
-    {
-        "figure.dpi": 130,
-        "font.size": 9,
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "axes.grid": True,
-        "grid.alpha": 0.25,
-        "legend.frameon": False,
-    }
-)
+STYLE: Any = {
+    "figure.dpi": 130,
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.alpha": 0.25,
+    "legend.frameon": False,
+}
+styled = rc_context(STYLE)
 """Decorates every function that draws: neither backend nor style of a notebook is touched."""
 
 

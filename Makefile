@@ -4,13 +4,27 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test bench lint clean
+.PHONY: demo test test-services docs faults bench lint clean
 
 demo: $(READY)
 	$(BIN)/devote demo
 
 test: $(READY) lint
 	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+# what needs a browser, SLURM, Ray, ...: .ci/services installs what can be had, the rest is skipped;
+# and beside it the cases that compile for long
+test-services: $(READY)
+	.ci/services $(BIN)
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "services or slow"
+
+# the site, in build/site
+docs: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
+	.ci/docs $(BIN)
+
+faults: $(READY)
+	$(BIN)/python tests/faults/run.py
 
 bench: $(READY)
 	$(BIN)/python benchmarks/speed.py
@@ -28,4 +42,4 @@ $(READY): requirements.lock pyproject.toml
 	touch $(READY)
 
 clean:
-	rm -rf $(VENV) .pytest_cache .ruff_cache .mypy_cache
+	rm -rf $(VENV) build .pytest_cache .ruff_cache .mypy_cache

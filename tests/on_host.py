@@ -10,7 +10,7 @@ import numpy as np
 
 from devote.core.trees import where
 from devote.core.types import Env, EnvSpec, HostStep
-from devote.loops.evaluate import env_keys
+from devote.loops.episodes import env_keys
 
 Bins = Callable[[np.ndarray], np.ndarray]
 

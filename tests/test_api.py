@@ -16,9 +16,11 @@ import pytest
 import devote
 from corridor import SHORT, TINY, Corridor, observations, stacked
 from devote import Devote, Sac, check_env
+from devote.callbacks import SaveBest
 from devote.core.errors import UserError
 from devote.core.settings import flat, whole_number
 from devote.envs import naming
+from tiny import slow_but
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "ten_lines.py"
 
@@ -86,6 +88,11 @@ def test_a_saved_model_describes_itself_and_acts_alike(tmp_path: Path) -> None:
         Sac.load(tmp_path, "CartPole-v1")
 
 
+def test_exports_are_onnx_or_stablehlo(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"ends in .onnx or .stablehlo; got policy.pt"):
+        trained().export(tmp_path / "policy.pt")
+
+
 def test_one_environment_object_trains_is_evaluated_and_goes_on() -> None:
     env = Corridor()
     agent = Sac(env, **SHORT)
@@ -105,6 +112,39 @@ def test_one_environment_object_trains_is_evaluated_and_goes_on() -> None:
     assert agent.steps >= before + 80
 
 
+def test_several_callbacks_hear_what_happens_save_the_best_and_stop(tmp_path: Path) -> None:
+    heard: list[str] = []
+
+    class Listener:  # need not inherit anything
+        def on_start(self, model: Sac) -> None:
+            heard.append(f"start {model.steps}")
+
+        def on_evaluation(self, model: Sac, row: dict[str, Any]) -> None:
+            heard.append(f"evaluated {row['eval/mean_reward']:.0f}")
+
+        def on_end(self, model: Sac) -> None:
+            heard.append("end")
+
+    agent = Sac(Corridor, seed=3, **SHORT | {"eval_interval": SHORT["log_interval"]})
+    rows: list[dict[str, Any]] = []
+    best = SaveBest(tmp_path / "best", stop_at=-1e9)  # the first evaluation is enough
+    agent.learn(400, progress_bar=False, callback=[rows.append, Listener(), best])
+    assert [word.split()[0] for word in heard] == ["start", "evaluated", "end"]
+    assert len(rows) == 1
+    assert best.best == rows[0]["eval/mean_reward"]
+    assert agent.steps < 400
+    batch = stacked(observations(4))
+    saved = Sac.load(tmp_path / "best")
+    np.testing.assert_array_equal(saved.predict(batch), agent.predict(batch))
+
+
+@pytest.mark.parametrize("bad", [7, SaveBest, type("Theirs", (), {"on_step": print})()])
+def test_what_is_no_callback_is_refused_before_any_step(bad: Any) -> None:
+    agent = Sac(Corridor, seed=3, **SHORT)
+    with pytest.raises(UserError, match="a callable or an object with on_start, on_log"):
+        agent.learn(80, progress_bar=False, callback=bad)
+
+
 def test_steps_that_only_fill_the_replay_are_told() -> None:
     agent = Sac(Corridor(), **SHORT)
     with pytest.warns(UserWarning, match="nothing is learned yet: the first .* lower learning_st"):
@@ -120,7 +160,7 @@ def test_closing_is_for_once_and_for_all(tmp_path: Path) -> None:
     agent = Sac(Corridor(), **SHORT).learn(80, progress_bar=False)
     agent.close()
     agent.close()
-    with pytest.raises(UserError, match="some that were closed"):
+    with pytest.raises(UserError, match="closed ones"):
         agent.learn(1_000, progress_bar=False)
 
 
@@ -147,7 +187,10 @@ def test_tasks_of_ours_by_name() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["MountainCarContinuous-v0", "CliffWalking-v1", "devote/AntMaze-v0"]
+    "name",
+    slow_but(
+        ("CliffWalking-v1",), ("MountainCarContinuous-v0", "CliffWalking-v1", "devote/AntMaze-v0")
+    ),
 )
 def test_the_ten_lines(name: str, tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
     """The example as it stands, but for smaller networks and shorter episodes."""
@@ -256,3 +299,13 @@ def test_the_package_is_light_and_says_what_it_has() -> None:
     assert check_env.__module__ == "devote.envs.check"
     with pytest.raises(AttributeError, match="no attribute 'Devot'"):
         _ = devote.Devot
+
+
+def test_any_agent_by_its_name() -> None:
+    made = {name: devote.make_agent(name, Corridor, seed=1) for name in ("sac", "devote-plus")}
+    assert isinstance(made["sac"], Sac)
+    assert isinstance(made["devote-plus"], devote.DevotePlus)
+    other = devote.make_agent("rnd-classic", Corridor)
+    assert other.run.agent_name == "rnd-classic"
+    with pytest.raises(UserError, match="rnd-classic"):
+        devote.make_agent("rnd-clasic", Corridor)

@@ -6,9 +6,11 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import devote
 from devote import cli
 from devote.build import AGENTS, JAX_ENVS, TASKS
 from devote.cli import describe, dispatch, parse_train
@@ -18,11 +20,12 @@ from devote.presets import PRESETS
 
 
 def test_any_setting_is_a_flag_and_the_difference_is_printed() -> None:
-    run, out = parse_train(["spiral", "--length-scale", "1.5", "--discount=0.9", "--out", "there"])
+    words = ["spiral", "--length-scale", "1.5", "--discount=0.9", "--out", "there"]
+    run, asked = parse_train(words)
     assert run.agent.length_scale == 1.5
     assert run.agent.sac.discount == 0.9
-    assert out == Path("there")
-    text = describe(run, out)
+    assert asked.out == Path("there")
+    text = describe(run, asked.out)
     default = PRESETS["desk"]("spiral", "devote")
     assert f"length_scale = 1.5 (preset: {default.agent.length_scale})" in text
     assert "num_indices" not in text
@@ -74,14 +77,22 @@ def test_unknown_setting_names_the_nearest(capsys: pytest.CaptureFixture[str]) -
         ("--discount", "1.5", "expected discount from 0 to 1; got 1.5; change --discount"),
         ("--length-scale", "0", "expected length_scale above 0; got 0.0"),
         ("--learning-rate", "nan", "expected learning_rate above 0; got nan"),
-        ("--reset-interval", "-5", "expected reset_interval 0 or more; got -5"),
+        ("--reset-interval", "-5", "expected reset_interval from 0 to 2,147,483,647; got -5"),
         ("--reset-interval", "15999", "reset_interval of at least 16000, .*; got 15999"),
         ("--eval-interval", "1", "eval_interval of at least 16000"),
         ("--checkpoint-interval", "1", "at least 16000, .*raise --checkpoint-i.* or lower --log-i"),
         ("--log-interval", "200000", "reset_interval of at least 200000"),
-        ("--num-envs", "0", "expected num_envs above 0; got 0"),
+        ("--num-envs", "0", "expected num_envs from 1 to 1,000,000; got 0"),
         ("--updates-per-step", "0", "expected updates_per_step above 0; got 0"),
         ("--steps", "2048", "expected steps above 2048, .* got 2048; raise --steps or lower"),
+        ("--steps", str(2**63), "expected steps from 1 to 2,147,483,647; got 9223372036854775808"),
+        ("--seeds", str(10**18), "expected seeds from 1 to 1,000"),
+        ("--seed", str(2**32), "expected seed from 0 to 4,294,967,295"),
+        ("--critic-depth", str(10**9), "expected critic_depth from 1 to 1,000"),
+        ("--num-envs", "9" * 400, "expected num_envs from 1 to 1,000,000"),
+        ("--episode-length", "0", "expected episode_length from 1 to 10,000,000"),
+        ("--updates-per-step", "1e300", "less than 2,147,483,648 updates"),
+        ("--env-timeout", "1e308", "expected env_timeout from 0 to 1,000,000"),
         ("--replay-capacity", "3", "at least num_envs"),
         ("--step-size", "4", "jump over a wall"),
         ("--layout", "###\n#S \n###", "row 1"),
@@ -126,6 +137,8 @@ def test_help_explains_settings_with_their_defaults(capsys: pytest.CaptureFixtur
         (UserError("a", "b", "c"), 2, "expected a; got b; c"),
         (DivergedError("loss became nan"), 3, "loss became nan"),
         (KeyboardInterrupt(), 130, "interrupted"),
+        (RuntimeError("RESOURCE_EXHAUSTED: 9 bytes"), 2, "not enough memory"),
+        (RuntimeError("INTERNAL: Out of memory allocating 9 bytes"), 2, "not enough memory"),
         (OSError(errno.ENOSPC, "No space left", "runs/x"), 2, "cannot use runs/x: No space left"),
     ],
 )
@@ -178,3 +191,67 @@ def test_whoever_reads_the_output_may_leave() -> None:
     script = f"({words}; echo $? >&2) | true"
     told = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
     assert told.stderr.split() == ["141"]
+
+
+def test_settings_come_from_a_file_and_flags_win(tmp_path: Path, capsys: Any) -> None:
+    words = ["CliffWalking-v1", "--agent", "devote-plus", "--discount", "0.9", "--seed", "3"]
+    run, _ = parse_train(words)
+    assert dispatch(["train", *words, "--print-config"]) == 0
+    path = tmp_path / "run.json"
+    path.write_text(capsys.readouterr().out)
+    assert parse_train(["--config", str(path)])[0] == run
+    changed, _ = parse_train(["--config", str(path), "--seed", "4", "--steps", "2e3"])
+    assert (changed.seed, changed.steps, changed.agent.sac.discount) == (4, 2000, 0.9)
+    (tmp_path / "run.yaml").write_text("env: deep_sea\nsize: 20\nlength_scale: 2\n")
+    sea, _ = parse_train([f"--config={tmp_path / 'run.yaml'}", "--agent", "rnd"])
+    assert (sea.env.size, sea.agent.length_scale, sea.agent_name) == (20, 2.0, "rnd")
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ('{"lenght_scale": 2}', "length_scale"),
+        ("[1]", "JSON object"),
+        ("{", "JSON"),
+        (None, "a file"),
+    ],
+)
+def test_a_wrong_file_of_settings_is_told(tmp_path: Path, content: Any, words: str) -> None:
+    path = tmp_path / "run.json"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(UserError, match=words):
+        parse_train(["spiral", "--config", str(path)])
+
+
+def test_the_version_is_the_package_s(capsys: Any) -> None:
+    assert dispatch(["--version"]) == 0
+    assert capsys.readouterr().out == f"devote {devote.__version__}\n"
+
+
+@pytest.mark.parametrize(("output", "code"), [("> /dev/full", 2), (">&-", 0), ("| true", 0)])
+def test_what_nobody_reads_is_no_traceback(output: str, code: int) -> None:
+    line = f"'{sys.executable}' -m devote --help {output}"
+    ended = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=60)
+    assert ended.returncode == code
+    assert "Traceback" not in ended.stderr
+    assert "Exception" not in ended.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "compare --envs deep_sea --agents sac --tune -1",
+        f"compare --envs deep_sea --agents sac --tune {2**63}",
+        f"tune deep_sea --trials {10**18}",
+        f"tune deep_sea --seeds {2**63}",
+        "tune deep_sea --check-seeds -1",
+    ],
+)
+def test_absurd_counts_of_studies_are_refused_at_once(
+    words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match="to 10,000"):
+        dispatch([*words.split(), "--preset", "smoke"])
+    assert not list(tmp_path.iterdir())

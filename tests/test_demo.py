@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from devote import demo
-from devote.cli import describe, parse_train
+from devote.cli import demo_command, describe, parse_train
 from devote.core.errors import UserError
 from devote.demo import run_demo
 from devote.loops.metrics_log import read
@@ -19,6 +19,7 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(demo, "desk", smoke)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_small")
 def test_one_chunk_of_both_agents_ends_in_a_picture(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -31,6 +32,17 @@ def test_one_chunk_of_both_agents_ends_in_a_picture(
         (folder,) = tmp_path.glob(f"{agent}-*")
         assert read(folder / "metrics.csv")["step"].tolist() == [FIRST + CHUNK]
         assert f"{FIRST + CHUNK} steps, in {folder}" in said
+
+
+def test_it_ends_with_how_to_watch_it_from_where_it_was_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(demo, "run_demo", lambda out, *_: (out / "demo.png", None))
+    monkeypatch.setattr("devote.cli.which", lambda name: None)
+    for started, command in ((".venv/bin/devote", ".venv/bin/devote"), ("__main__.py", "devote")):
+        monkeypatch.setattr("sys.argv", [started])
+        assert demo_command(["--out", str(tmp_path)]) == 0
+        assert capsys.readouterr().out.endswith(f"in the browser: {command} watch {tmp_path}\n")
 
 
 @pytest.mark.usefixtures("_small")

@@ -10,7 +10,9 @@ from devote.agents.sac import SacSettings
 from devote.agents.world_model import WorldModelSettings
 from devote.build import AGENTS, TASKS
 from devote.cli import Demo
-from devote.experiments.commands import Compare, Listing, Make
+from devote.doctor import Doctor
+from devote.experiments.commands import Compare, Listing, Make, Tune
+from devote.live.server import Watch
 from devote.loops.schedule import LoopSettings
 from devote.presets import smoke
 from devote.render import Render
@@ -41,7 +43,7 @@ def test_every_setting_of_every_task_and_agent_has_a_text() -> None:
         kind for run in runs for part in (run.env, run.agent, run.loop) for kind in kinds_of(part)
     }
     assert {SacSettings, WorldModelSettings, LoopSettings} < kinds
-    for kind in {*kinds, Compare, Demo, Listing, Make, Render}:
+    for kind in {*kinds, Compare, Demo, Listing, Make, Render, Tune, Watch, Doctor}:
         texts = texts_of(kind)
         for entry in fields(kind):
             nested = isinstance(entry.default_factory, type) and is_dataclass(entry.default_factory)

@@ -18,6 +18,7 @@ from devote.presets import PRESETS
 from tiny import SPECS, fresh, shaken, some_batch
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", ["paper", "authors"])
 def test_every_metric_of_a_shrunken_preset_is_finite(preset: str) -> None:
     run = PRESETS[preset]("spiral", "devote")

@@ -45,6 +45,7 @@ def sea(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of two seeds in a small DeepSea."""
     directory = tmp_path_factory.mktemp("run") / "sea"
     run = replace(smoke("deep_sea", "devote"), steps=400, seeds=2)
+    run = replace(run, loop=replace(run.loop, map_interval=400))
     train(plan(run, directory), silent=True)
     return directory
 
@@ -61,6 +62,7 @@ def depths(path: Path, size: int) -> list[int]:
     return rows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("explore", [False, True])
 def test_a_film_follows_the_agent_down_the_sea(sea: Path, explore: bool) -> None:
     path = render(Render(sea, explore=explore, seed=1))
@@ -70,6 +72,7 @@ def test_a_film_follows_the_agent_down_the_sea(sea: Path, explore: bool) -> None
     assert seen[:8] == list(range(8))
 
 
+@pytest.mark.slow
 def test_a_gymnasium_task_draws_itself(tmp_path: Path) -> None:
     pytest.importorskip("pygame")
     base = smoke("gymnasium", "sac")
@@ -137,7 +140,7 @@ def test_what_cannot_be_filmed_is_refused(sea: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"\.gif"):
         render(Render(sea, out=tmp_path / "film.avi"))
     for rate in (0.0, -3.0, float("nan")):
-        with pytest.raises(UserError, match="a --rate above 0"):
+        with pytest.raises(UserError, match="a --rate from 0"):
             render(Render(sea, rate=rate))
     with pytest.raises(UserError, match="an --episode from 0 on; got -1"):
         render(Render(sea, episode=-1))
@@ -155,3 +158,25 @@ def test_settings_that_cannot_be_read_are_refused(tmp_path: Path, text: str, wor
     (tmp_path / "settings.json").write_text(text)
     with pytest.raises(UserError, match=words):
         render(Render(tmp_path))
+
+
+def test_a_timelapse_has_a_frame_for_every_map_and_colours_what_was_visited(
+    sea: Path, tmp_path: Path
+) -> None:
+    path = render(Render(sea, timelapse=True, out=tmp_path / "run.gif", seed=1))
+    with Image.open(path) as film:
+        assert film.n_frames == len(list((sea / "maps").iterdir())) == 2
+        film.seek(1)
+        frame = np.asarray(film.convert("RGB")).astype(int)
+    zoom = (frame.shape[0] - 40) // 8
+    start, wall = frame[20 + zoom // 2, zoom // 2], frame[20 + zoom // 2, 7 * zoom + zoom // 2]
+    assert abs(wall - [60, 60, 66]).max() < 12  # a GIF has few colours
+    assert abs(start - [253, 231, 37]).max() < 12  # every episode was there
+
+
+def test_a_timelapse_needs_maps_and_a_seed_of_the_run(sea: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="a seed of the run, 0 to 1; got 2"):
+        render(Render(sea, timelapse=True, seed=2))
+    (tmp_path / "settings.json").write_text((sea / "settings.json").read_text())
+    with pytest.raises(UserError, match=r"maps of the run .* got none; train with a"):
+        render(Render(tmp_path, timelapse=True))

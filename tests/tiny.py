@@ -1,7 +1,6 @@
 """Small settings, specs, batches and states that the tests share."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -9,6 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from devote.agents.devote import Devote, DevoteSettings
 from devote.agents.model_uncertainty import UncertaintySettings
@@ -47,6 +47,17 @@ SPECS = {
     "continuous": EnvSpec("tiny", Vector((-2.0,) * 3, (2.0,) * 3), Box(2), 10),
     "discrete": EnvSpec("tiny", Index(12), Choice(3), 10),
 }
+
+
+def slow_but(kept: Iterable[Any], cases: Iterable[Any]) -> list[Any]:
+    """Cases to parametrise with, all but some of them marked `slow`."""
+    left = list(kept)
+    marked = []
+    for case in cases:
+        values = case if isinstance(case, tuple) else (case,)
+        marked.append(pytest.param(*values, marks=() if case in left else pytest.mark.slow))
+    assert sum(not case.marks for case in marked) == len(left), "a case that is kept is not there"
+    return marked
 
 
 def sac(kind: str, **changes: Any) -> Sac:
@@ -104,16 +115,6 @@ def shaken(seed: int, state: Any, by: float = 0.3) -> Any:
         return jnp.asarray(np.asarray(node) + by * rng.normal(size=node.shape), node.dtype)
 
     return jax.tree.map(shake, state, is_leaf=lambda node: isinstance(node, Learner))
-
-
-@contextmanager
-def optimised() -> Iterator[None]:
-    """Compile with some optimisations, for programs that run longer than they compile."""
-    jax.config.update("jax_disable_most_optimizations", False)
-    try:
-        yield
-    finally:
-        jax.config.update("jax_disable_most_optimizations", True)
 
 
 def named_leaves(tree: Any) -> dict[str, np.ndarray]:

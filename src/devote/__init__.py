@@ -3,17 +3,31 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from devote.api import Devote, Rnd, Sac, Sombrl, Thompson
+    from devote.api import Devote, DevotePlus, Rnd, Sac, Sombrl, Thompson, make_agent
     from devote.envs.check import check_env
 
-__all__ = ["Devote", "Rnd", "Sac", "Sombrl", "Thompson", "check_env"]
+    __version__: str
+
+__all__ = [
+    "Devote",
+    "DevotePlus",
+    "Rnd",
+    "Sac",
+    "Sombrl",
+    "Thompson",
+    "__version__",
+    "check_env",
+    "make_agent",
+]
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is asked for when it is asked for, so that `import devote` stays light."""
+    """Import names on first use, so that `import devote` stays light."""
     if name not in __all__:
         raise AttributeError(f"module 'devote' has no attribute {name!r}")
-    from importlib import import_module
+    from importlib import import_module, metadata
 
+    if name == "__version__":
+        return metadata.version("devote")
     home = "devote.envs.check" if name == "check_env" else "devote.api"
     return vars(import_module(home))[name]

@@ -1,27 +1,42 @@
 """The command line: one function per command."""
 
+import errno
 import faulthandler
+import json
 import os
 import re
+import subprocess
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass, fields, make_dataclass, replace
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, make_dataclass, replace
 from functools import partial
+from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
+from shutil import which
 from typing import Annotated, Any, NoReturn
 
-from devote.core.cache import use_compilation_cache
+from devote.core.durable import use_compilation_cache
 from devote.core.errors import DivergedError, EnvironmentFailedError, UserError, not_among
 from devote.loops.signals import exit_code
-from devote.names import AGENTS, PRESETS, choice, import_typed, task_of
+from devote.names import AGENTS, PRESETS, TASKS, choice, import_typed, task_of
 
 EXIT_DIVERGED = 3
+NOBODY_READS = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EBADF)
+"""Errors of writing to an output that is closed, or on a full disk."""
 HELP = ("-h", "--help")
+COMMANDS = ("compare", "figure", "figures", "tune")  # of studies
 USAGE = """usage: devote train ENV [--agent A] [--preset P] [--seed S] [--steps N] [--out DIR] ...
        devote compare --envs ENV ... --agents A ... [--seeds N] [--preset P] [--set NAME=VALUE] ...
        devote figure LABEL [--scale smoke|desk|paper] [--only TASK ...] [--draw-only]
        devote figures [--scale smoke|desk|paper]
-       devote render RUN [--env ENV] [--out FILM] [--explore] [--episode N] [--map]
+       devote tune ENV [--agent A] [--trials N] [--space NAME=LOW:HIGH:log] ...
+       devote render RUN [--env ENV] [--out FILM] [--explore] [--episode N] [--map] [--timelapse]
+       devote watch [RUN or FOLDER ...] [--host H] [--port N]
+       devote doctor RUN
+       devote evaluate-critic RUN [--out DIR] [--rollouts N] [--steps N] [--states N]
        devote check-env ENV
        devote demo [--out DIR] [--seed S] [--steps N]
 
@@ -30,26 +45,42 @@ USAGE = """usage: devote train ENV [--agent A] [--preset P] [--seed S] [--steps 
   devote train ENV --help        every setting of ENV, the agent and the schedule
   devote train Acrobot-v1        any Gymnasium id, or module:MyEnv for an environment of your own
   devote train dmc:cheetah-run   a task of dm_control
+  devote train spiral --watch    the same, with a page in the browser that shows it explore
   devote check-env module:MyEnv  what an environment does wrong, and how to put it right
   devote render runs/MY_RUN      a GIF of what the trained agent does
+  devote watch                   runs below this folder in the browser, while they train or after
+  devote doctor runs/MY_RUN      what is wrong with a run, and what to try
+  devote evaluate-critic RUN     whether a value's uncertainty is calibrated (cartpole, cheetah)
   devote compare --envs spiral   DEVOTE and SAC, five seeds: curves, table, what it allows to say
+  devote tune CartPole-v1        settings by trials: the best as a command, checked on fresh seeds
   devote figures                 figures of the paper: what is run, what is missing, how long
 """
 
 
+DEVICES = "Devices for the batch of one seed, or for several seeds, which take all by default."
 STEPS = "Environment steps of each seed, rounded up: learning_starts, then whole log_intervals."
 
-CHECK_USAGE = """usage: devote check-env ENV
+CHECK_USAGE = """usage: devote check-env ENV [--env-options NAME=VALUE ...]
 
-Tries an environment out and prints what passes and what fails, each with what was expected, what
-came and what to do; the exit code is 1 if anything failed. ENV is a Gymnasium id, or module:MyEnv
-for a class or a function without arguments in a module that Python finds from here.
+Plays random actions in an environment and prints what passes and what fails, with the fix; the
+exit code is 1 if anything failed. ENV is a Gymnasium id, a dmc: task, or module:MyEnv for a class
+or a function without arguments in a module that can be imported from here.
 """
 
 
+def plain_warning(
+    message: Any, category: type[Warning], filename: str, lineno: int, line: str | None = None
+) -> str:
+    """Our own warnings without the line of our code that gave them."""
+    if category is UserWarning and Path(filename).is_relative_to(Path(__file__).parent):
+        return f"devote: {message}\n"
+    return f"{filename}:{lineno}: {category.__name__}: {message}\n"
+
+
 def main() -> None:
-    """Entry point; what a user can put right, or has done, is one message and no traceback."""
-    if sys.__stderr__ is not None:  # where an environment crashes in native code, it shows
+    """Entry point; users' mistakes give one message and no traceback."""
+    warnings.formatwarning = plain_warning
+    if sys.__stderr__ is not None:  # shows where native code crashes
         faulthandler.enable(sys.__stderr__)
     try:
         code = dispatch(sys.argv[1:])
@@ -61,10 +92,17 @@ def main() -> None:
         _leave(str(error), EXIT_DIVERGED)
     except KeyboardInterrupt:
         _leave("interrupted", exit_code("SIGINT"))
-    except BrokenPipeError:  # whoever read the output has gone, as `head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # for what Python still holds back
-        sys.exit(exit_code("SIGPIPE"))
+    except (MemoryError, RuntimeError) as error:
+        memory = ("RESOURCE_EXHAUSTED", "Out of memory")  # JAX may call it an internal error
+        if isinstance(error, RuntimeError) and not any(word in str(error) for word in memory):
+            raise
+        _leave(f"not enough memory ({error}); lower replay_capacity, batch_size or seeds", 2)
     except OSError as error:
+        if error.filename is None and error.errno in NOBODY_READS:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # for what is still buffered
+            if error.errno == errno.EPIPE:  # as after `| head`
+                sys.exit(exit_code("SIGPIPE"))
+            _leave(f"cannot write what is printed: {error.strerror}", 2)
         if error.filename is None:
             raise
         fix = "make room there or name another place; the same command goes on with what is saved"
@@ -80,9 +118,14 @@ def dispatch(words: list[str]) -> int:
     """Run the command that the first word names."""
     commands: dict[str, Callable[[list[str]], int]] = {"train": train_command, "demo": demo_command}
     commands |= {"check-env": check_env_command, "render": render_command}
-    commands |= {name: partial(study_command, name) for name in ("compare", "figure", "figures")}
+    commands |= {"watch": watch_command, "doctor": doctor_command}
+    commands |= {"evaluate-critic": evaluate_critic_command}
+    commands |= {name: partial(study_command, name) for name in COMMANDS}
     if not words or words[0] in HELP or words in (["train", flag] for flag in HELP):
         print(USAGE)
+        return 0
+    if words == ["--version"]:
+        print(f"devote {metadata.version('devote')}")
         return 0
     if words[0] not in commands:
         raise not_among("the command", words[0], list(commands))
@@ -90,49 +133,88 @@ def dispatch(words: list[str]) -> int:
 
 
 def train_command(words: list[str]) -> int:
-    """Train, or continue, one run; then draw its figures."""
-    run, out = parse_train(words)
+    """Start or continue a run, then draw its figures."""
+    run, asked = parse_train(words)
     run.check()
-    directory = out or Path("runs") / default_name(run)
+    if asked.print_config:
+        print(config_of(run))
+        return 0
+    directory = asked.out or Path("runs") / default_name(run)
     print(describe(run, directory))
     use_compilation_cache()
     from devote.build import plan
     from devote.loops.train import train
-    from devote.run_report import draw_run
+    from devote.run_report import closing_words, draw_run
 
-    result = train(plan(run, directory))
+    planned, loggers = plan(run, directory, asked.devices), loggers_of(asked, directory)
+
+    def tell(rows: list[Any]) -> None:
+        for log in loggers:
+            for row in rows:
+                log(row)
+
+    with page_beside(directory) if asked.watch else nullcontext():
+        try:
+            result = train(planned, callback=tell)
+        finally:
+            for log in loggers:
+                log.on_end()
     if result.stopped_by is not None:
         print(
             f"stopped by {result.stopped_by} at step {result.step:,}; everything is saved in "
             f"{directory}; the same command continues"
         )
         return exit_code(result.stopped_by)
-    written = draw_run(result, directory, f"{run.env_name} {run.agent_name} {run.preset}")
-    for path in written:
+    for path in draw_run(result, directory, f"{task_name(run)} {run.agent_name} {run.preset}"):
         print(f"wrote {path}")
-    if not written:
-        print("no maps: coverage is counted over entries of observations, see --coverage-entries")
+    print("\n".join(closing_words(directory, run.loop.eval_episodes)))
     return 0
 
 
+def loggers_of(asked: Any, directory: Path) -> list[Any]:
+    """Loggers of the metrics besides `metrics.csv`."""
+    from devote.loggers import TensorBoard, Wandb
+
+    found: list[Any] = [TensorBoard(directory / "tensorboard")] if asked.tensorboard else []
+    return found + ([Wandb(name=directory.name, directory=directory)] if asked.wandb else [])
+
+
+@contextmanager
+def page_beside(directory: Path) -> Iterator[None]:
+    """`devote watch` in a child process, during the training."""
+    if find_spec("uvicorn") is None or find_spec("starlette") is None:
+        raise UserError("the extra `live`", "none installed", "pip install 'devote[live]'")
+    directory.mkdir(parents=True, exist_ok=True)
+    words = [sys.executable, "-m", "devote", "watch", str(directory)]
+    page = subprocess.Popen(words, start_new_session=True)  # Ctrl-C is not for it
+    try:
+        yield
+    finally:
+        page.terminate()
+        page.wait()
+
+
 def check_env_command(words: list[str]) -> int:
-    """Print what an environment does right and wrong; 1 if there is anything wrong."""
+    """Check an environment; 1 if anything fails."""
     if words and words[0] in HELP:
         print(CHECK_USAGE)
         return 0
-    if len(words) != 1 or words[0].startswith("-"):
+    if not words or words[0].startswith("-") or words[1:2] not in ([], ["--env-options"]):
         fix = "try: devote check-env my_package:MyEnv"
         raise UserError("one environment after `devote check-env`", " ".join(words) or "none", fix)
-    from devote.envs.check import check_apart
+    if words[0] in TASKS:
+        fix = f"devote train {words[0]}"
+        raise UserError("a Gymnasium environment to check", f"{words[0]}, a task of devote", fix)
+    from devote.envs.check import check_in_child
 
     import_typed(words[0])
-    report = check_apart(words[0])
+    report = check_in_child(words[0], words[2:])
     print(report)
     return 0 if report.ok else 1
 
 
 def render_command(words: list[str]) -> int:
-    """A film of a run's agent."""
+    """Write a film of a run's agent."""
     import tyro
 
     use_compilation_cache()
@@ -145,6 +227,31 @@ def render_command(words: list[str]) -> int:
     return 0
 
 
+def watch_command(words: list[str]) -> int:
+    """Serve a page that shows runs."""
+    import tyro
+
+    from devote.live.server import Watch, watch
+
+    return watch(tyro.cli(Watch, args=words, prog="devote watch"))
+
+
+def doctor_command(words: list[str]) -> int:
+    """Say what is wrong with a run; 1 if anything is."""
+    import tyro
+
+    from devote.doctor import Doctor, doctor
+
+    return doctor(tyro.cli(Doctor, args=words, prog="devote doctor"))
+
+
+def evaluate_critic_command(words: list[str]) -> int:
+    """Measure whether the uncertainty of a run's value is calibrated."""
+    from devote.experiments.policy_evaluation import evaluate_critic
+
+    return evaluate_critic(words)
+
+
 def study_command(name: str, words: list[str]) -> int:
     """A command of `experiments`."""
     from devote.experiments import commands
@@ -153,7 +260,7 @@ def study_command(name: str, words: list[str]) -> int:
 
 
 def demo_command(words: list[str]) -> int:
-    """DEVOTE and SAC in the spiral maze, ending in one picture."""
+    """Train DEVOTE and SAC in the spiral maze and draw one figure."""
     import tyro
 
     asked = tyro.cli(Demo, args=words, prog="devote demo")
@@ -164,7 +271,9 @@ def demo_command(words: list[str]) -> int:
     if stopped_by is not None:
         print(f"stopped by {stopped_by}; everything is saved; the same command continues")
         return exit_code(stopped_by)
-    print(f"wrote {path}")
+    started = Path(sys.argv[0])  # after `make demo`, devote is not on the PATH
+    command = started if started.name == "devote" and which("devote") is None else "devote"
+    print(f"wrote {path}\nwatch how they explored, in the browser: {command} watch {asked.out}")
     return 0
 
 
@@ -173,51 +282,61 @@ class Demo:
     """DEVOTE and SAC in the spiral maze, without rewards, on the desk preset."""
 
     out: Path = Path("runs/demo")
-    """Where runs and picture go."""
+    """Directory of the runs and the figure."""
     seed: int = 0
     """Seed of both agents."""
     steps: int | None = None
     """Environment steps of each agent, the preset's by default; rounded up to whole chunks."""
 
 
-# What is typed after `devote train`: the task, the agent, and settings over a preset's.
+# The arguments of `devote train`.
 
 
-def parse_train(words: list[str]) -> tuple[Any, Path | None]:
-    """The run that the words ask for; settings default to the preset's."""
-    named = _names(words)
+def parse_train(words: list[str]) -> tuple[Any, Any]:
+    """The run and all arguments of `devote train`; settings that are not given come from the file
+    after --config, then from the preset."""
+    words = [_in_full(word) for word in words]
+    words, config = _config(words)
+    named = _names(words, config)
     env = task_of(named.env)
     agent = choice("the agent", named.agent, AGENTS)
     preset = choice("the preset", named.preset, PRESETS)
     import tyro
 
     from devote import presets
+    from devote.core.settings import with_values
     from devote.envs.gymnasium import GymnasiumSettings
     from devote.run import Run
 
     base = presets.PRESETS[preset](env, agent)
     if isinstance(base.env, GymnasiumSettings) and env != named.env:
         base = replace(base, env=replace(base.env, id=named.env))
-    command = make_dataclass(
-        "Train",
-        [
-            ("agent_name", _flag(str, "agent", f"One of {', '.join(AGENTS)}."), agent),
-            ("preset", _flag(str, "preset", f"One of {', '.join(PRESETS)}."), preset),
-            ("seed", _flag(int, "seed", "The first seed."), base.seed),
-            ("seeds", _flag(int, "seeds", "How many seeds run as one program."), base.seeds),
-            ("steps", _flag(int, "steps", STEPS), base.steps),
-            ("out", _flag(Path | None, "out", "Run directory."), None),
-            ("task", type(base.env), base.env),
-            ("learner", type(base.agent), base.agent),
-            ("loop", type(base.loop), base.loop),
-        ],
-        frozen=True,
-    )
+    base = with_values(base, {n: v for n, v in config.items() if n not in ("env", *SAID)})
+    flags: list[tuple[str, Any, str, Any]] = [
+        ("agent", str, f"One of {', '.join(AGENTS)}.", agent),
+        ("preset", str, f"One of {', '.join(PRESETS)}.", preset),
+        ("seed", int, "The first seed.", base.seed),
+        ("seeds", int, "How many seeds run as one program.", base.seeds),
+        ("steps", int, STEPS, base.steps),
+        ("devices", int | None, DEVICES, None),
+        ("out", Path | None, "Run directory.", None),
+        ("print_config", bool, "Print all settings, train nothing.", False),
+        ("watch", bool, "Show the run in the browser while it trains.", False),
+        ("tensorboard", bool, "Write TensorBoard events as well.", False),
+        ("wandb", bool, "Log the metrics to W&B as well.", False),
+    ]
+    explained = [
+        (f"{name}_name" if name == "agent" else name, _flag(kind, name, text), value)
+        for name, kind, text, value in flags
+    ]
+    parts = {"task": base.env, "learner": base.agent, "loop": base.loop}
+    settings = [(name, type(value), value) for name, value in parts.items()]
+    command = make_dataclass("Train", [*explained, *settings], frozen=True)
     asked: Any = tyro.cli(
         command,
-        args=words[1:],
-        prog=f"devote train {env}",
-        description=f"Train {agent} in {env}; defaults are the preset `{preset}`.",
+        args=words[1:] if words and not words[0].startswith("-") else words,
+        prog=f"devote train {named.env}",
+        description=f"Train {agent} in {named.env}; defaults are the preset `{preset}`.",
         config=(tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes),
     )
     run = Run(
@@ -231,50 +350,67 @@ def parse_train(words: list[str]) -> tuple[Any, Path | None]:
         seed=asked.seed,
         seeds=asked.seeds,
     )
-    return run, asked.out
+    return run, asked
 
 
 def describe(run: Any, directory: Path) -> str:
-    """The run as its preset and the differences from it."""
+    """The run in words: its preset and what differs from it."""
     from devote import presets
 
     lines = [
-        f"{run.agent_name} in {run.env_name}, preset {run.preset}, seed {run.seed}"
+        f"{run.agent_name} in {task_name(run)}, preset {run.preset}, seed {run.seed}"
         + (f" to {run.seed + run.seeds - 1}" if run.seeds > 1 else "")
         + f", {run.steps:,} steps ({run.whole_steps:,} in whole chunks), in {directory}"
     ]
     difference = run.difference(presets.PRESETS[run.preset](run.env_name, run.agent_name))
     for name, (value, default) in difference.items():
-        if name not in ("seed", "seeds"):
+        if name not in ("seed", "seeds", "id"):
             lines.append(f"  {name} = {value} (preset: {default})")
     return "\n".join(lines)
 
 
-def default_name(run: Any) -> str:
-    """The folder of a run whose user named none."""
-    from devote.envs.gymnasium import GymnasiumSettings
+def task_name(run: Any) -> str:
+    """The task as it was typed."""
+    return str(getattr(run.env, "id", run.env_name))
 
-    task = run.env.id if isinstance(run.env, GymnasiumSettings) else run.env_name
-    return f"{re.sub('[^A-Za-z0-9_.-]', '_', task)}-{run.agent_name}-{run.preset}-{run.seed}"
+
+def default_name(run: Any) -> str:
+    """The default run directory: task, agent, preset, seed, and a hash of the settings that differ
+    from the preset's."""
+    from devote import presets
+    from devote.core.settings import digest
+    from devote.loops.run_dir import MAY_CHANGE
+
+    plain = replace(presets.PRESETS[run.preset](run.env_name, run.agent_name), steps=run.steps)
+    changed = run.difference(plain).items()
+    unnamed = ("id", "seed", *(path.split(".")[-1] for path in MAY_CHANGE))
+    told = {name: value for name, (value, _) in changed if name not in unnamed}
+    ending = f"-{digest(told)[:6]}" if told else ""
+    task = re.sub("[^A-Za-z0-9_.-]", "_", task_name(run))
+    return f"{task}-{run.agent_name}-{run.preset}-{run.seed}{ending}"
+
+
+SAID = ("agent", "preset")
+"""Flags that decide which settings there are."""
 
 
 @dataclass(frozen=True)
 class Names:
-    """The words that decide which settings there are."""
+    """The arguments that decide which settings there are."""
 
     env: str = "spiral"
     agent: str = "devote"
     preset: str = "desk"
 
 
-def _names(words: list[str]) -> Names:
-    """Environment, agent and preset, found before the settings are known."""
-    found: dict[str, str] = {}
+def _names(words: list[str], config: Mapping[str, Any]) -> Names:
+    """Environment, agent and preset, before the other arguments are parsed."""
+    found = {name: str(config[name]) for name in ("env", *SAID) if name in config}
     if words and not words[0].startswith("-"):
         found["env"] = words[0]
-    else:
+    elif "env" not in found:
         raise UserError("an environment after `devote train`", "none", "try: devote train spiral")
-    for name in [entry.name for entry in fields(Names)][1:]:
+    for name in SAID:
         flag = f"--{name}"
         for position, word in enumerate(words):
             if word == flag and position + 1 < len(words):
@@ -284,7 +420,54 @@ def _names(words: list[str]) -> Names:
     return Names(**found)
 
 
+def _config(words: list[str]) -> tuple[list[str], dict[str, Any]]:
+    """The arguments without `--config FILE`, and the settings in that file."""
+    joined = next((i for i, word in enumerate(words) if word.startswith("--config=")), None)
+    if joined is not None:
+        words = [*words[:joined], *words[joined].split("=", 1), *words[joined + 1 :]]
+    if "--config" not in words:
+        return words, {}
+    place = words.index("--config")
+    path = Path(words[place + 1]) if place + 1 < len(words) else Path()
+    fix = "give a JSON or YAML file of settings by name; --print-config writes one"
+    if not path.is_file():
+        raise UserError("a file after --config", path, fix)
+    from devote.core.durable import read_table
+
+    if path.suffix in (".yaml", ".yml"):
+        try:
+            import yaml
+        except ModuleNotFoundError as error:
+            raise UserError("PyYAML, to read YAML", error, "pip install pyyaml") from error
+        try:
+            table = yaml.safe_load(path.read_text())
+        except (yaml.YAMLError, UnicodeDecodeError) as error:
+            raise UserError(f"YAML in {path}", f"{error!s:.80}", fix) from error
+        if not isinstance(table, dict):
+            raise UserError(f"a table in {path}", type(table).__name__, fix)
+    else:
+        table = read_table(path, fix)
+    return words[:place] + words[place + 2 :], {str(name): v for name, v in table.items()}
+
+
+def config_of(run: Any) -> str:
+    """All settings of a run as JSON for `--config`."""
+    from devote.core.settings import flat
+
+    table = {"env": task_name(run), "agent": run.agent_name, "preset": run.preset}
+    known = ("env_name", "agent_name", "preset", "id")
+    return json.dumps(table | {n: v for n, v in flat(run).items() if n not in known}, indent=2)
+
+
+def _in_full(word: str) -> str:
+    """An integer that was written as 1e6, in full."""
+    if not re.fullmatch(r"[0-9]+(\.[0-9]*)?[eE]\+?[0-9]{1,2}", word):
+        return word
+    number = float(word)
+    return str(int(number)) if number == int(number) else word
+
+
 def _flag(kind: Any, name: str, text: str) -> Any:
     import tyro
 
-    return Annotated[kind, tyro.conf.arg(name=name, help=text)]
+    return Annotated[kind, tyro.conf.arg(name=name.replace("_", "-"), help=text)]

@@ -1,6 +1,5 @@
-"""Films of what a run's agent does: one episode of the exploitation or the exploration actor."""
+"""Films of an episode of a run's exploitation or exploration actor."""
 
-import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -25,9 +24,13 @@ from devote.envs.mujoco.batch import MujocoEnv
 from devote.envs.mujoco.rendering import backend, frames
 from devote.envs.naming import Factory, Registered, factory_of, import_factory, names_code
 from devote.envs.vector import GymnasiumList
-from devote.figures.film import grid_frames, require_film, save_film
-from devote.loops.evaluate import Decide, play
+from devote.figures.film import grid_frames, require_film, save_film, timelapse_frames
+from devote.loops import snapshots
+from devote.loops.episodes import Decide, play
 from devote.loops.host import SeedEnvs, play_host
+from devote.loops.run_dir import MAPS, require_no_links
+from devote.loops.snapshots import VISITS
+from devote.measure.coverage import planes
 from devote.run import Run
 from devote.saved import saved_agent, saved_run, saved_task
 
@@ -43,37 +46,44 @@ class Render:
     env: str | None = None
     """module:MyEnv, where the run is of an environment of your own."""
     out: Path | None = None
-    """A .gif or .mp4; in the run's figures where not given."""
+    """A .gif or .mp4; by default in the run's figures."""
     explore: bool = False
-    """The behaviour that makes the data, instead of the exploitation actor's best guess."""
+    """Show the exploration actor, which collects the data, instead of the exploitation actor."""
     seed: int | None = None
-    """Which seed's agent; the first of the run where not given."""
+    """Which seed's agent; by default the first of the run."""
     episode: int = 0
-    """Another number, another draw of all that chance decides."""
+    """Seed of the episode."""
     map: bool = False
-    """Draw coverage bins, also of a task that could be pictured itself."""
-    rate: float = 25.0
-    """Frames a second."""
+    """Draw coverage bins, even if the task has pictures."""
+    timelapse: bool = False
+    """Show how the run explored instead: its maps, one per frame."""
+    rate: float | None = None
+    """Frames per second; by default 25, or 10 for a timelapse."""
 
 
 class Camera(NamedTuple):
-    """What is kept of every step, and how pictures are made of it when the episode is over."""
+    """What is kept of every step, and how frames are made of it after the episode."""
 
     snap: Callable[[Any], Any]
     develop: Callable[[Sequence[Any]], Sequence[np.ndarray]]
 
 
 def render(asked: Render) -> Path:
-    """Play the episode and write the film."""
+    """Play the episode, or collect the maps, and write the film."""
     actor = ("explore" if asked.explore else "exploit") + ("_map" if asked.map else "")
-    path = asked.out or asked.run / "figures" / f"{actor}_{asked.episode}.gif"
+    name = "timelapse" if asked.timelapse else f"{actor}_{asked.episode}"
+    path = asked.out or asked.run / "figures" / f"{name}.gif"
+    rate = asked.rate or (10.0 if asked.timelapse else 25.0)
     require_film(path)
     _require_numbers(asked)
+    require_no_links(asked.run)
     run = saved_run(asked.run)
+    if asked.timelapse:
+        return save_film(timelapse(asked.run, _seed(run, asked.seed)), path, rate)
     drawn_by_mujoco = isinstance(run.env, GymnasiumSettings) and run.env.id.startswith(dmc.PREFIX)
     if isinstance(run.env, BraxSettings | PlaygroundSettings) or drawn_by_mujoco:
         os.environ.setdefault("MUJOCO_GL", backend())  # they import MuJoCo, which reads this then
-    seed = run.seed if asked.seed is None else asked.seed
+    seed = _seed(run, asked.seed)
     env = one_env(run, asked.env, saved_task(asked.run), pictures=not asked.map)
     camera = camera_of(env, asked.map)
     agent = build_agent(run.agent_name, run.agent, env.spec)
@@ -83,12 +93,35 @@ def render(asked: Render) -> Path:
         shots = film_host(env, decide, agent.remember(1), camera.snap, key)
     else:
         shots = film_jax(env, decide, agent.remember(1), camera.snap, key)
-    return save_film(camera.develop(shots), path, asked.rate)
+    return save_film(camera.develop(shots), path, rate)
+
+
+def timelapse(directory: Path, seed: int) -> list[np.ndarray]:
+    """A run's maps over time: visits and the agent's first two quantities."""
+    history = list(snapshots.read_all(directory / MAPS))
+    if not history:
+        fix = "train with a map_interval below its steps, in a task that counts coverage"
+        raise UserError(f"maps of the run in {directory / MAPS}", "none", fix)
+    first = history[-1]
+    place, plane = first.seeds.index(seed), planes(first.grid)[0]
+    shown = [one.shown(place, plane) for one in history]
+    panels = {name: np.stack([maps[name] for maps in shown]) for name in first.names[:3]}
+    visits = panels.pop(VISITS)
+    counts = np.where(visits > 0, np.log10(np.maximum(visits, 1)), np.nan)
+    steps = [one.step for one in history]
+    return timelapse_frames(plane.grid, {"visits (log10)": counts} | panels, steps)
+
+
+def _seed(run: Run, asked: int | None) -> int:
+    seeds = run.seed_range
+    if asked is not None and asked not in seeds:
+        raise UserError(f"a seed of the run, {seeds[0]} to {seeds[-1]}", asked, "change --seed")
+    return run.seed if asked is None else asked
 
 
 def _require_numbers(asked: Render) -> None:
-    if not (math.isfinite(asked.rate) and asked.rate > 0):
-        raise UserError("a --rate above 0", asked.rate, "change --rate")
+    if asked.rate is not None and not 0.01 <= asked.rate <= 1000:
+        raise UserError("a --rate from 0.01 to 1,000", asked.rate, "change --rate")
     if not 0 <= asked.episode < 2**32:
         raise UserError("an --episode from 0 on", asked.episode, "change --episode")
 
@@ -96,7 +129,7 @@ def _require_numbers(asked: Render) -> None:
 def one_env(
     run: Run, typed: str | None = None, task: str | None = None, pictures: bool = True
 ) -> Env | HostEnv:
-    """A single environment of the run's task, which calls itself `task` where it has no id."""
+    """A single environment of the run's task, which is named `task` if it has no id."""
     if isinstance(run.env, GymnasiumSettings):
         factory = source_of(run.env.id, typed, task)
         factory = drawing(factory) if pictures else factory
@@ -110,7 +143,7 @@ def one_env(
 
 
 def source_of(saved: str, typed: str | None, task: str | None) -> Factory:
-    """How the run's environment is made; only what a person types is imported."""
+    """The factory of the run's environment; only a typed name is imported."""
     if typed is None and (names_code(saved) or not saved):
         expected = f"the environment of the run, {saved or task or 'which has no name'}"
         raise UserError(expected, "nothing", f"name it: --env {saved or 'my_package:MyEnv'}")
@@ -120,7 +153,7 @@ def source_of(saved: str, typed: str | None, task: str | None) -> Factory:
 
 
 def drawing(factory: Factory) -> Factory:
-    """How the environment is made so that it draws itself."""
+    """The factory with a render mode."""
     if isinstance(factory, Registered):
         return replace(factory, render_mode=RENDER_MODE)
     if "render_mode" in signature(factory).parameters:
@@ -130,9 +163,6 @@ def drawing(factory: Factory) -> Factory:
 
 def learned(directory: Path, run: Run, seed: int, agent: Agent) -> Any:
     """The agent's state of one seed."""
-    seeds = range(run.seed, run.seed + run.seeds)
-    if seed not in seeds:
-        raise UserError(f"a seed of the run, {seeds[0]} to {seeds[-1]}", seed, "change --seed")
     found = saved_agent(directory, agent, run.seeds)
     if found is None:
         fix = "train it first, or restore its checkpoints"
@@ -155,7 +185,7 @@ def decision(agent: Agent, state: Any, explore: bool) -> Decide:
 def film_jax(
     env: Env, decide: Decide, memory: Any, snap: Callable[[Any], Any], key: Any
 ) -> list[Any]:
-    """Snapshots of an episode of a task in JAX, its end included."""
+    """Snapshots of an episode in JAX, including its end."""
 
     def one(worlds: Any) -> Any:
         return jax.tree.map(lambda x: x[0], worlds)
@@ -169,7 +199,7 @@ def film_jax(
 def film_host(
     env: HostEnv, decide: Decide, memory: Any, snap: Callable[[Any], Any], key: Any
 ) -> list[Any]:
-    """Snapshots of an episode on the host, until the step before the next one starts."""
+    """Snapshots of an episode on the host, without its end."""
     shots: list[Any] = []
     act = jax.jit(decide)
 
@@ -179,7 +209,7 @@ def film_host(
         action, memory = act(memory, obs, np.asarray([t == 0]), act_key)
         return action, step_key
 
-    worker = Worker(0)  # nobody waits for it in another thread
+    worker = Worker(0)
     envs = SeedEnvs((env,), ["a film"], worker)
     limit = env.spec.episode_length
     play_host(
@@ -190,7 +220,7 @@ def film_host(
 
 
 def camera_of(env: Env | HostEnv, bins: bool) -> Camera:
-    """Pictures of the task itself where it has any, else of its coverage grid."""
+    """Frames of the task itself if it has any, otherwise of its coverage grid."""
     if isinstance(env, MujocoEnv) and not bins:
         model, physics = env.task.model, env.physics
         return Camera(

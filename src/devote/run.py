@@ -1,4 +1,4 @@
-"""A run as a value: names, numbers and settings, everything frozen; it builds nothing."""
+"""A run as a frozen value of names and settings; it builds nothing."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +9,7 @@ from devote.agents.sac import SacSettings
 from devote.agents.sombrl import SombrlSettings
 from devote.agents.thompson import ThompsonSettings
 from devote.core.errors import UserError
-from devote.core.settings import Count, Seed, check_ranges, flag, flat
+from devote.core.settings import Count, Few, Seed, check_ranges, flag, flat
 from devote.envs import DeepSeaSettings, PointMazeSettings
 from devote.envs.brax import BraxSettings, PlaygroundSettings
 from devote.envs.gymnasium import GymnasiumSettings
@@ -39,7 +39,7 @@ AgentSettings = (
 
 @dataclass(frozen=True)
 class Run:
-    """What is run; two equal values give the same numbers."""
+    """What is run; equal runs give equal numbers."""
 
     env_name: str
     agent_name: str
@@ -51,8 +51,8 @@ class Run:
     """Environment steps (agent decisions) of each seed."""
     seed: Seed = 0
     """The first seed."""
-    seeds: Count = 1
-    """How many seeds, counted up from the first, run as one program."""
+    seeds: Few = 1
+    """How many seeds, from the first on, run as one program."""
 
     @property
     def seed_range(self) -> tuple[int, ...]:
@@ -61,11 +61,11 @@ class Run:
 
     @property
     def whole_steps(self) -> int:
-        """The steps that are really taken: a run ends with a whole chunk."""
+        """The steps that are taken: a run ends with a whole chunk."""
         return self._whole(self.steps)
 
     def _whole(self, steps: int) -> int:
-        # agents that learn from sequences have a setting of this name, all others learn from steps
+        # only agents that learn from sequences have this setting
         return self.loop.whole_steps(steps, flat(self.agent).get("sequence_length", 1))
 
     def difference(self, other: "Run") -> dict[str, tuple[Any, Any]]:
@@ -74,11 +74,14 @@ class Run:
         return {name: (mine[name], theirs[name]) for name in mine if mine[name] != theirs[name]}
 
     def check(self) -> None:
-        """Refuse numbers outside their range, and those that do not fit together."""
+        """Refuse settings outside their range, or that contradict each other."""
         check_ranges(self)
         if self.seed + self.seeds > 2**32:
             last = f"seed {self.seed} and {self.seeds} seeds"
             raise UserError("seeds below 4,294,967,296", last, "lower --seed or --seeds")
+        if self.steps * self.loop.updates_per_step >= 2**31:
+            got = f"{self.steps * self.loop.updates_per_step:g}"
+            raise UserError("less than 2,147,483,648 updates", got, "lower --updates-per-step")
         if self.loop.replay_capacity < self.loop.num_envs:
             raise UserError(
                 f"a replay_capacity of at least num_envs = {self.loop.num_envs}",
@@ -97,7 +100,7 @@ class Run:
 
 
 def _check_spread(agent: dict[str, Any]) -> None:
-    """One alone never disagrees: where a spread is the bonus there would be none."""
+    """Refuse a spread over one member, which is 0, as the bonus."""
     spread = ["num_guessers"] + (["num_indices"] if agent.get("bonus") == "std" else [])
     for name in spread:
         if agent.get(name, 2) < 2:
@@ -106,7 +109,7 @@ def _check_spread(agent: dict[str, Any]) -> None:
 
 
 def _check_intervals(loop: LoopSettings) -> None:
-    """Whatever is rare happens once after a chunk at most."""
+    """Refuse intervals shorter than a chunk."""
     least = max(loop.log_interval, loop.chunk_steps())
     for name in ("reset_interval", "eval_interval", "checkpoint_interval"):
         interval = getattr(loop, name)

@@ -1,21 +1,27 @@
-"""From a run directory or a model file to its run and its agent; nothing in either is executed.
+"""Reads runs and agents from run directories and model files; nothing in them is executed.
 
-A model file is a checkpoint that is always of one step, so that a new model takes the place of an
-old one in a single rename; a table in its manifest describes it.
+A model file is a checkpoint of step 0, so that a new model replaces an old one in a single rename;
+a table in its manifest describes it.
 """
 
 import json
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable
+from copy import deepcopy
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
 import jax
+import jax.export
+import jax.numpy as jnp
+import numpy as np
 from gymnasium import spaces
 
 from devote.build import AGENTS, TASKS, EnvSource, env_source, spaces_seen
+from devote.core.durable import replacing
 from devote.core.errors import UserError
 from devote.core.settings import fit, from_table
-from devote.core.types import Agent, Env, EnvSpec, HostEnv, Vector
+from devote.core.types import Agent, Box, Env, EnvSpec, HostEnv, Vector
 from devote.envs.gymnasium import GymnasiumSettings
 from devote.envs.naming import factory_of
 from devote.envs.spaces import Actions, Observations, space_from_table, space_to_table
@@ -27,38 +33,37 @@ from devote.presets import PRESETS
 from devote.run import Run
 
 MODEL = "model"
-"""The folder of the checkpoint, beside which there may be anything."""
+"""Folder of the checkpoint; other files may lie beside it."""
 PLACE = 0
-"""The step of the checkpoint; the table says how long the agent has learned."""
+"""Step of the checkpoint; the table says how long the agent has learned."""
 SCHEMA = 2
 NAMES = {"schema", "recipe", "agent", "preset", "settings", "task", "step"}
 TASK = {"name", "episode_length", "own_units", "terms", "says_success", "observation", "action"}
 
 
 def saved_run(directory: Path) -> Run:
-    """The run that a directory's settings describe."""
+    """The run of a directory."""
     return run_of(_settings(directory))
 
 
 def saved_task(directory: Path) -> str | None:
-    """What the task of a run calls itself, where no name of ours or Gymnasium's tells."""
+    """The name of a run's task, if it has no id."""
     return fit(str | None, "task", _settings(directory).get("task"))
 
 
 def run_of(saved: dict[str, Any]) -> Run:
-    """The run that saved settings describe; one newer than them is at its class's default."""
+    """The run of saved settings; newer settings are at their class's default."""
     base = PRESETS[saved["preset"]](saved["env_name"], saved["agent_name"])
-    return from_table(base, saved, "the saved settings", complete=False)
+    run = from_table(base, saved, "the saved settings", strict=False)
+    run.check()
+    return run
 
 
 def saved_agent(directory: Path, agent: Agent, seeds: int = 1) -> tuple[int, Any] | None:
-    """Step and agent of the newest checkpoint that verifies; None where none was ever saved."""
+    """Step and agent of the newest checkpoint that verifies; None if none was ever saved."""
     keys = seed_keys(tuple(range(seeds)))
-    shape = (
-        jax.eval_shape(agent.init, keys[0])
-        if seeds == 1
-        else jax.eval_shape(jax.vmap(agent.init), keys)
-    )
+    init = agent.init if seeds == 1 else jax.vmap(agent.init)
+    shape = jax.eval_shape(init, keys[0] if seeds == 1 else keys)
     found = checkpoint.restore(directory / CHECKPOINTS, shape, root=".agent")
     return None if found is None else found[:2]
 
@@ -68,16 +73,25 @@ def _settings(directory: Path) -> dict[str, Any]:
     if not path.is_file():
         raise UserError(f"a run in {directory}", f"no {SETTINGS} there", "name a run directory")
     saved = read_settings(path)
-    for name, known in (("preset", PRESETS), ("env_name", TASKS), ("agent_name", AGENTS)):
-        if saved.get(name) not in known:
-            fix = "use the version of devote that wrote it"
-            raise UserError(f"a known {name} in {path}", repr(saved.get(name)), fix)
+    if own := saved.get("own"):
+        fix = "use it from Python, with the same objects: Devote(env, directory=..., prior=...)"
+        raise UserError(
+            f"a run whose parts are all in {path}", f"one with its own {own!r:.200}", fix
+        )
+    _require_known(saved, {"preset": PRESETS, "env_name": TASKS, "agent_name": AGENTS}, path)
     return saved
+
+
+def _require_known(table: dict[str, Any], known: dict[str, Iterable[str]], where: object) -> None:
+    for name, names in known.items():
+        if table.get(name) not in list(names):
+            fix = "use the version of devote that wrote it"
+            raise UserError(f"a known {name} in {where}", f"{table.get(name)!r:.80}", fix)
 
 
 @dataclass(frozen=True)
 class SavedModel:
-    """What a model says of itself."""
+    """The description of a saved model."""
 
     recipe: str
     run: Run
@@ -85,14 +99,16 @@ class SavedModel:
     observation: spaces.Space
     action: spaces.Space
     step: int
+    own: dict[str, str] = field(default_factory=dict)
+    """Names of the objects that took the place of settings, which no file can hold."""
 
     def source(self) -> EnvSource | None:
-        """The task by the name that the model has for it; None where nobody here knows it."""
+        """The model's task, if its name is known here."""
         env = self.run.env
         name = env.id if isinstance(env, GymnasiumSettings) else self.recipe
         try:
             if isinstance(env, GymnasiumSettings):
-                factory_of(name)  # a file names it, so nothing is imported
+                factory_of(name)  # without importing: the name comes from a file
             return env_source(name)
         except UserError:
             return None
@@ -112,7 +128,7 @@ class SavedModel:
 
 
 def write_model(path: Path, described: SavedModel, agent_state: Any) -> None:
-    """Save an agent; whoever reads meanwhile, or after a crash, sees the old one or the new."""
+    """Save an agent in one step: readers, also after a crash, find the old one or the new."""
     note: dict[str, Json] = json.loads(json.dumps({"model": _table(described)}, allow_nan=False))
     checkpoint.save(path / MODEL, PLACE, agent_state, note, keep=1)
 
@@ -124,26 +140,87 @@ def read_model(path: Path) -> SavedModel:
         fix = "give the directory that save wrote"
         raise UserError(f"a model in {path}", "none that verifies", fix)
     where, table = str(found[0]), cast("dict[str, Any]", found[1]["model"])
+    own = fit(dict, "own", table.pop("own", {}))
     _require_names(table, NAMES, where)
     if table["schema"] != SCHEMA:
         fix = "use the version of devote that wrote it"
         raise UserError(f"schema {SCHEMA} in {where}", table["schema"], fix)
-    for name, known in (("recipe", TASKS), ("agent", AGENTS), ("preset", PRESETS)):
-        if table[name] not in known:
-            fix = "use the version of devote that wrote it"
-            raise UserError(f"a known {name} in {where}", repr(table[name]), fix)
+    _require_known(table, {"recipe": TASKS, "agent": AGENTS, "preset": PRESETS}, where)
     base = PRESETS[table["preset"]](table["recipe"], table["agent"])
     run = from_table(base, table["settings"], where)
+    run.check()
     observation, action, spec = _task(table["task"], where)
     step = fit(int, "step", table["step"])
-    return SavedModel(table["recipe"], run, spec, observation, action, step)
+    return SavedModel(table["recipe"], run, spec, observation, action, step, own)
 
 
 def read_model_state(path: Path, like: Any) -> Any:
-    """The arrays of a model, shaped as those of `like`."""
+    """The agent's state, with the shapes of `like`."""
     restored = checkpoint.restore(path / MODEL, like)
     assert restored is not None, "its table was read before"
     return restored[1]
+
+
+def export_policy(path: Path, described: SavedModel, agent: Agent, state: Any) -> None:
+    """Write the exploitation actor for other programs, after comparing its actions.
+
+    `.onnx` for ONNX Runtime, `.stablehlo` for `jax.export.deserialize`. Both take a batch of
+    observations, a vector each (an integer for Discrete spaces), and return the environment's
+    actions.
+    """
+    if path.suffix not in (".onnx", ".stablehlo"):
+        raise UserError("a name that ends in .onnx or .stablehlo", path.name, "rename it")
+    if described.run.agent_name == "thompson":
+        raise UserError("an agent with one exploitation actor", "thompson", "export another agent")
+    try:
+        import flatbuffers  # noqa: F401  what jax.export needs
+
+        if path.suffix == ".onnx":
+            from jax2onnx import to_onnx
+            from onnxruntime import InferenceSession
+    except ModuleNotFoundError as error:
+        raise UserError("the extra `export`", error, "pip install 'devote[export]'") from error
+    space, actions = described.spec.observation, Actions(described.action)
+    shape: tuple[int, ...] = (space.size,) if isinstance(space, Vector) else ()
+    tried = _samples(described.observation) if shape else np.arange(space.size, dtype=np.int32)
+    expected = actions.to_env(np.asarray(jax.jit(agent.exploit)(state, tried)))
+    if isinstance(described.spec.action, Box):
+        low, high = (np.float32(bound) for bound in (described.action.low, described.action.high))  # type: ignore[attr-defined]
+    else:
+        choices = actions.to_env(np.eye(described.spec.action.size)).astype(np.int32)
+
+    def policy(obs: Any) -> Any:
+        if not shape:  # an action for each of finitely many observations
+            return jnp.take(jnp.asarray(expected), obs, axis=0)
+        action = agent.exploit(state, obs)
+        if not isinstance(described.spec.action, Box):
+            return jnp.take(jnp.asarray(choices), jnp.argmax(action, axis=-1), axis=0)
+        share = (action.reshape(-1, *low.shape) + 1) / 2
+        return jnp.clip(low + share * (high - low), low, high)
+
+    if path.suffix == ".onnx":
+        batch = jax.ShapeDtypeStruct((*jax.export.symbolic_shape("B"), *shape), tried.dtype)
+        names = {"input_names": ["obs"], "output_names": ["action"]}
+        written = to_onnx(policy, [batch], model_name="policy", **names).SerializeToString()
+        found = InferenceSession(written).run(None, {"obs": tried})[0]
+    else:
+        batch = jax.ShapeDtypeStruct((*jax.export.symbolic_shape("batch"), *shape), tried.dtype)
+        written = bytes(jax.export.export(jax.jit(policy))(batch).serialize())
+        found = jax.export.deserialize(bytearray(written)).call(tried)
+    if (wrong := np.max(np.abs(found - expected) / np.maximum(1, np.abs(expected)))) > 1e-5:
+        fix = "report it, with the model; nothing was written"
+        raise UserError("an exported policy within 1e-5 of predict", f"{wrong:.2g} off", fix)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(path) as temporary:
+        temporary.write_bytes(written)
+
+
+def _samples(space: spaces.Space) -> np.ndarray:
+    """Observations of a space as agents see them."""
+    space = deepcopy(space)
+    space.seed(0)
+    layout = Observations(space)
+    return np.stack([layout.flatten_one(space.sample()) for _ in range(64)]).astype(np.float32)
 
 
 def _table(described: SavedModel) -> dict[str, Any]:
@@ -164,7 +241,7 @@ def _table(described: SavedModel) -> dict[str, Any]:
             "action": space_to_table(described.action),
         },
         "step": described.step,
-    }
+    } | ({"own": described.own} if described.own else {})
 
 
 def _task(table: Any, where: str) -> tuple[spaces.Space, spaces.Space, EnvSpec]:

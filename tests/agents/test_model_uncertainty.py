@@ -43,10 +43,10 @@ def some_runs():
 def one_step(model, before, opens, step, luck):
     """What the model makes of a single step: embedding, and the state that it leads to."""
     seen, nothing = model.encoder(step.obs), jnp.zeros(8)
-    opened = Latent(nothing, draw(model.rssm.judge(nothing, seen), luck[0]))
+    opened = Latent(nothing, draw(model.rssm.posterior(nothing, seen), luck[0]))
     before = jax.tree.map(lambda new, old: jnp.where(opens, new, old), opened, before)
     memory = model.rssm.gru(before, model.rssm.gru.action_in(step.action))
-    posterior = model.rssm.judge(memory, model.encoder(step.next_obs))
+    posterior = model.rssm.posterior(memory, model.encoder(step.next_obs))
     return seen, Latent(memory, draw(posterior, luck[1]))
 
 
@@ -65,6 +65,7 @@ def labels_by_hand(model, batch) -> Guess:
     return Guess(np.stack(embeddings), np.stack(codes), np.asarray(batch.reward))
 
 
+@pytest.mark.slow
 def test_ensemble_learns_the_labels_of_the_steps_that_it_reads() -> None:
     unknown, beliefs, batch = built(Encoder(SPEC.observation)), some_beliefs(), some_runs()
     beliefs = beliefs._replace(standards=fresh(unknown).standards)

@@ -9,8 +9,11 @@ import numpy as np
 from devote.agents.devote import Devote
 from devote.agents.normalised import Normalised, NormalisedState, normalised
 from devote.agents.sac import Sac
+from devote.build import build_program
+from devote.core.settings import with_texts
 from devote.core.types import Box, EnvSpec, Vector
 from devote.epistemic.moments import moments
+from devote.presets import PRESETS
 from tiny import DEVOTE, SAC, SPECS, changed_leaves, fresh, some_batch
 
 INF = float("inf")
@@ -137,3 +140,27 @@ def test_prior_and_networks_see_through_the_same_view() -> None:
     for name, values in ours.items():
         np.testing.assert_allclose(values, theirs[name], atol=1e-4)
     assert np.ptp(ours["novelty |c + g|"]) > 0.1
+
+
+def test_counts_are_of_all_steps_in_the_units_of_now() -> None:
+    """Without bounds the view moves; an exact corrector then counts what the replay holds again."""
+    run = with_texts(
+        PRESETS["smoke"]("gymnasium", "devote-plus"),
+        dict(id="CartPole-v1", num_envs="4", learning_starts="40", updates_per_step="0.25")
+        | dict(log_interval="40", basis_size="16", solve_interval="1", replay_capacity="4000"),
+    )
+    program = build_program(run)
+    state = program.prefill(program.init())
+    for _ in range(10):
+        state, _ = program.chunk(state)
+    updates, wrapped = int(state.clock.updates), state.agent
+    assert updates == 100  # no power of two is near, so that the view is that of the last round
+    number = int(state.clock.vector_steps)
+    obs, action = (np.asarray(x)[:number] for x in (state.replay.obs, state.replay.action))
+    seen = wrapped.view(jnp.asarray(obs.reshape(-1, obs.shape[-1])))
+    chosen = jnp.asarray(action.reshape(-1, action.shape[-1]), jnp.float32)
+    counted = wrapped.agent.corrector
+    inner = program.loop.agent.agent.exact
+    phi = np.asarray(counted.features.features(seen, inner._seen(chosen)))
+    np.testing.assert_allclose(counted.gram, phi.T @ phi, rtol=1e-3, atol=1e-3)
+    program.close()

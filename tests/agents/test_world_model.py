@@ -20,7 +20,7 @@ from devote.core.learning import Optimiser
 from devote.core.types import Transition
 from devote.nets.encoder import Encoder
 from devote.nets.rssm import Latent, Path
-from tiny import SPECS, changed_leaves, named_leaves, some_batch
+from tiny import SPECS, changed_leaves, named_leaves, slow_but, some_batch
 
 SMALL = WorldModelSettings(
     model_width=32,
@@ -82,7 +82,8 @@ def turning(seed: int, length: int = LENGTH, runs: int = RUNS) -> Transition:
     )
 
 
-@pytest.mark.parametrize("kind", SPECS)
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", slow_but(("continuous",), SPECS))
 def test_overfits_a_short_sequence(kind) -> None:
     batch = some_batch(0, SPECS[kind], size=LENGTH * RUNS)
     batch = jax.tree.map(lambda x: jnp.tile(x[:LENGTH], (RUNS,) + (1,) * (x.ndim - 1)), batch)
@@ -158,6 +159,7 @@ def test_divergence_of_the_prior_is_cross_entropy_less_entropy() -> None:
         np.testing.assert_allclose(value, wanted, rtol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("term", ["dynamics", "representation"])
 def test_each_divergence_has_its_own_weight(term) -> None:
     steps, net = in_time(some_batch(5, SPECS["continuous"], 12), 6), model("continuous")

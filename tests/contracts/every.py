@@ -3,12 +3,13 @@
 A new agent or environment is picked up by its entry in `devote.build`.
 """
 
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from functools import cache
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from devote.agents.devote import DevoteSettings
 from devote.build import AGENTS, JAX_ENVS
@@ -20,6 +21,8 @@ from devote.presets import smoke
 
 SEEDS = (3, 4)
 ADAPTERS = (brax, playground)
+EVERYWHERE = ("devote", "sac")
+"""These are played in every kind of environment."""
 
 
 def env(name: str) -> Env:
@@ -41,19 +44,16 @@ def _kinds() -> list[str]:
 def _pairs() -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
     """Every agent in every kind of environment: the pairs that are played, and those traced.
 
-    Every class is played in all kinds, every other kind of prior, bonus or propagation in one.
+    Two agents are played in all kinds, every other class, prior, bonus or propagation in one.
     """
     kinds = _kinds()
     played: list[tuple[str, str]] = []
-    classes: set[Any] = set()
     known: list[Any] = []
     for agent in AGENTS:
         if _construction(agent) not in known:
             known.append(_construction(agent))
             turn = kinds[len(known) % len(kinds)]
-            new = AGENTS[agent].build not in classes
-            played += [(agent, task) for task in (kinds if new else [turn])]
-            classes.add(AGENTS[agent].build)
+            played += [(agent, task) for task in (kinds if agent in EVERYWHERE else [turn])]
     traced = [(agent, task) for agent in AGENTS for task in kinds if (agent, task) not in played]
     return played, traced
 
@@ -67,13 +67,27 @@ def _construction(agent: str) -> tuple[Any, ...]:
 
 
 PAIRS, TRACED = _pairs()
-EVERY = [(agent, task) for agent in AGENTS for task in _kinds()]
+ONE_EACH = list({AGENTS[agent].build: (agent, task) for agent, task in PAIRS[::-1]}.values())
+"""Every class of agents once."""
+
+
+def shallow(settings: Any) -> Any:
+    """The same settings with every network one layer deep: less to compile."""
+    found: dict[str, Any] = {}
+    for field in fields(settings):
+        value = getattr(settings, field.name)
+        if is_dataclass(value):
+            found[field.name] = shallow(value)
+        elif field.name.endswith("_depth"):
+            found[field.name] = 1
+    return replace(settings, **found)
 
 
 @cache
 def loop(agent: str, task: str) -> FusedLoop:
     """A small loop: 8 vector steps of prefill, chunks of 10 rounds."""
     run = smoke(task, agent)
+    run = replace(run, agent=shallow(run.agent))
     built = JAX_ENVS[task](run.env)
     settings = replace(run.loop, num_envs=8, updates_per_step=1 / 16, log_interval=160)
     return FusedLoop(AGENTS[agent].build(run.agent, built.spec), built, settings)
@@ -113,5 +127,11 @@ def played(agent: str, task: str, seeds: tuple[int, ...] = SEEDS) -> Played:
 
 
 def seed(tree: Any, which: int) -> Any:
-    """One seed of a run."""
-    return jax.tree.map(lambda x: x[which], tree)
+    """One seed of a run, cut out by NumPy: JAX would compile it for every shape."""
+    return jax.tree.map(lambda x: _cut(x, which), tree)
+
+
+def _cut(leaf: jax.Array, which: int) -> jax.Array:
+    if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        return leaf[which]
+    return jax.device_put(np.asarray(leaf)[which])

@@ -1,16 +1,22 @@
 """What every agent promises."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from every import PAIRS, SEEDS, chunk, loop, played, seed
+from every import ONE_EACH, PAIRS, SEEDS, chunk, loop, played, seed
 
 from devote.core.types import Choice
 from devote.loops import checkpoint
-from tiny import changed_leaves, named_leaves
+from devote.loops.fused import FusedLoop
+from devote.loops.host import HostProgram
+from on_host import OnHost
+from tiny import assert_close, changed_leaves, named_leaves, slow_but
 
-pytestmark = pytest.mark.parametrize(("name", "task"), PAIRS)
+QUICK = (("devote", "spiral"), ("sac", "deep_sea"))
+every_pair = pytest.mark.parametrize(("name", "task"), slow_but(QUICK, PAIRS))
 KEY = jax.random.key(0)
 
 
@@ -23,6 +29,7 @@ def batch_of(name, task):
     return program.loop.sample(run, KEY)
 
 
+@every_pair
 def test_actions_fit_the_task(name, task) -> None:
     program, run = loop(name, task), seed(played(name, task), 0).end
     agent, kind = program.agent, program.env.spec.action
@@ -39,6 +46,7 @@ def test_actions_fit_the_task(name, task) -> None:
             assert (action.sum(-1) == 1).all()
 
 
+@every_pair
 def test_a_chunk_keeps_shapes_and_types_and_stays_finite(name, task) -> None:
     run = played(name, task)
     assert structure(run.start) == structure(run.end)
@@ -50,6 +58,7 @@ def test_a_chunk_keeps_shapes_and_types_and_stays_finite(name, task) -> None:
             assert value.shape == (len(SEEDS),), metric
 
 
+@every_pair
 def test_seeds_differ_in_weights_and_noise(name, task) -> None:
     run = played(name, task)
     one, other = (named_leaves(seed(run.start.agent, i)) for i in range(2))
@@ -60,6 +69,7 @@ def test_seeds_differ_in_weights_and_noise(name, task) -> None:
     assert not np.array_equal(*run.end.replay.action)
 
 
+@every_pair
 def test_the_seed_decides_and_not_its_place_in_the_program(name, task) -> None:
     run, turned = played(name, task), played(name, task, SEEDS[::-1])
     for i in range(2):
@@ -67,6 +77,7 @@ def test_the_seed_decides_and_not_its_place_in_the_program(name, task) -> None:
         assert not changed_leaves(seed(run.end.replay, i), seed(turned.end.replay, 1 - i))
 
 
+@every_pair
 def test_updates_learn_and_leave_the_prior(name, task) -> None:
     start, end, _ = (seed(part, 0) for part in played(name, task))
     changed = changed_leaves(start.agent, end.agent)
@@ -74,6 +85,7 @@ def test_updates_learn_and_leave_the_prior(name, task) -> None:
     assert not [leaf for leaf in changed if ".prior" in leaf]
 
 
+@every_pair
 def test_update_compiles_once(name, task) -> None:
     agent, batch = loop(name, task).agent, batch_of(name, task)
     before = seed(played(name, task).start.agent, 0)
@@ -83,6 +95,7 @@ def test_update_compiles_once(name, task) -> None:
     assert not [leaf for leaf in jax.tree.leaves(after) if leaf.weak_type]
 
 
+@every_pair
 def test_refresh_keeps_shapes_types_and_the_prior(name, task) -> None:
     agent, state = loop(name, task).agent, seed(played(name, task).end.agent, 0)
     fresh = jax.jit(agent.refresh)(state, KEY)
@@ -90,6 +103,7 @@ def test_refresh_keeps_shapes_types_and_the_prior(name, task) -> None:
     assert not [leaf for leaf in changed_leaves(state, fresh) if ".prior" in leaf]
 
 
+@every_pair
 def test_maps_give_one_finite_number_per_observation(name, task) -> None:
     program, state = loop(name, task), seed(played(name, task).end.agent, 0)
     obs = batch_of(name, task).obs
@@ -100,6 +114,7 @@ def test_maps_give_one_finite_number_per_observation(name, task) -> None:
         assert np.isfinite(values).all(), title
 
 
+@every_pair
 def test_saved_and_restored_agents_act_alike(name, task, tmp_path) -> None:
     agent, run = loop(name, task).agent, played(name, task)
     state, other = (seed(run.end.agent, i) for i in range(2))
@@ -112,6 +127,7 @@ def test_saved_and_restored_agents_act_alike(name, task, tmp_path) -> None:
     np.testing.assert_array_equal(one, two)
 
 
+@every_pair
 def test_a_run_goes_on_from_a_checkpoint_bit_for_bit(name, task, tmp_path) -> None:
     run, other = played(name, task), played(name, task, SEEDS[::-1])
     checkpoint.save(tmp_path, 1, run.end, {})
@@ -120,3 +136,24 @@ def test_a_run_goes_on_from_a_checkpoint_bit_for_bit(name, task, tmp_path) -> No
     assert not changed_leaves(whole, resumed)
     assert not changed_leaves(told, told_again)
     assert changed_leaves(run.end.agent, whole.agent), "nothing was learned after the checkpoint"
+
+
+def on_host(compiled: FusedLoop) -> HostProgram:
+    """The same agent and task with the task on the host."""
+
+    def make(num_envs: int) -> OnHost:
+        return OnHost(compiled.env, num_envs)
+
+    settings = replace(compiled.settings, overlap=False)
+    envs = tuple(make(settings.num_envs) for _ in SEEDS)
+    return HostProgram(compiled.agent, envs, make, settings, SEEDS)
+
+
+@pytest.mark.parametrize(("name", "task"), slow_but(QUICK[:1], ONE_EACH))
+def test_an_agent_does_the_same_in_both_loops(name, task) -> None:
+    host, expected = on_host(loop(name, task)), played(name, task).end
+    found, _ = host.chunk(host.prefill(host.init()))
+    for part in ("memory", "replay", "episodes"):
+        assert not changed_leaves(getattr(expected, part), getattr(found, part)), part
+    # two programs, whose sums may be rounded in another order
+    assert_close(expected.agent, found.agent, rtol=1e-4, atol=1e-6)

@@ -6,12 +6,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from every import env
+from every import ADAPTERS, env
 
 from devote.build import JAX_ENVS
 from devote.core.types import Choice, Index
+from tiny import slow_but
 
-pytestmark = pytest.mark.parametrize("name", JAX_ENVS)
+OWN = [name for name, build in JAX_ENVS.items() if build not in ADAPTERS]
+pytestmark = pytest.mark.parametrize("name", slow_but(OWN, JAX_ENVS))
 STEPS = 200
 
 

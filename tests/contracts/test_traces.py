@@ -4,7 +4,7 @@ from functools import cache
 
 import jax
 import pytest
-from every import EVERY, TRACED, loop
+from every import PAIRS, TRACED, loop
 
 from devote.loops.host import HostProgram, empty_steps
 from on_host import OnHost
@@ -33,7 +33,11 @@ def test_a_chunk_and_a_soft_reset_keep_shapes_and_types(name, task) -> None:
     assert kinds(fresh) == kinds(state)
 
 
-@pytest.mark.parametrize(("name", "task"), EVERY)
+EITHER = sorted({name: (name, task) for name, task in (*TRACED, *PAIRS)}.values())
+"""Every agent once."""
+
+
+@pytest.mark.parametrize(("name", "task"), EITHER)
 def test_every_agent_fits_the_loop_on_the_host(name, task) -> None:
     compiled = loop(name, task)
     envs = OnHost(compiled.env, compiled.settings.num_envs)

@@ -43,5 +43,5 @@ def test_what_is_made_aside_steps_back_and_its_errors_arrive() -> None:
 def test_a_closed_worker_refuses_instead_of_waiting_for_ever() -> None:
     worker = Worker(timeout=0)
     worker.close()
-    with pytest.raises(UserError, match="some that were closed"):
+    with pytest.raises(UserError, match="closed ones"):
         worker.run(niceness)

@@ -11,7 +11,7 @@ import pytest
 from diary import ENDS, Diary, DiaryVector
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
-from devote.core.errors import UserError
+from devote.core.errors import EnvironmentFailedError, UserError
 from devote.core.types import HostEnv
 from devote.envs.gymnasium import GymnasiumSettings, from_factory, from_vector
 from devote.envs.vector import GymnasiumList
@@ -143,7 +143,7 @@ def test_the_last_observation_must_be_there() -> None:
     task = from_vector(DiaryVector(AutoresetMode.SAME_STEP, "elsewhere"), SETTINGS)
     task.reset(KEY)
     task.step(np.zeros((3, 1)), KEY)
-    with pytest.raises(UserError, match=r"final_obs.*elsewhere"):
+    with pytest.raises(EnvironmentFailedError, match=r"vector step 2;(?s:.)*final_obs.*elsewhere"):
         task.step(np.zeros((3, 1)), KEY)
 
 

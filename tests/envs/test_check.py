@@ -253,17 +253,17 @@ BROKEN = {
     "far outside": (
         changed(0, np.float32([0, 99])),
         "observation in its space",
-        "near their bounds",
+        "within their bounds, -10 to 10",
     ),
     "one buffer": (SameBuffer, "observation buffer", "obs.copy()"),
     "one buffer at the start": (BufferOfTheFirstStep, "observation buffer", "obs.copy()"),
     "action changed": (WritesIntoTheAction, "action buffer", "copy the action"),
-    "reward is None": (changed(1, None), "rewards", "float(reward)"),
-    "reward is an array": (changed(1, np.zeros(1)), "rewards", "shape (1,)"),
+    "reward is None": (changed(1, None), "step result", "float(reward)"),
+    "reward is an array": (changed(1, np.zeros(1)), "step result", "shape (1,)"),
     "reward is nan": (changed(1, np.nan), "rewards", "finite reward"),
-    "flag is an integer": (changed(2, 0), "flags", "bool(terminated)"),
-    "truncated is a float": (changed(3, 1.0), "flags", "bool(truncated)"),
-    "info is None": (changed(4, None), "info", "return {}"),
+    "flag is an integer": (changed(2, 0), "step result", "bool(terminated)"),
+    "truncated is a float": (changed(3, 1.0), "step result", "bool(truncated)"),
+    "info is None": (changed(4, None), "step result", "return {}"),
     "never ends": (NeverEnds, "episodes end", "TimeLimit"),
     "own dice in reset": (OwnDice, "same seed", "in reset"),
     "own dice in steps": (DiceInSteps, "same seed", "by step 1"),
@@ -287,7 +287,7 @@ def test_a_broken_environment_is_named_with_its_fix(case: str) -> None:
 def test_of_what_never_happened_nothing_passes(env: type[Sound], seen: bool) -> None:
     verdicts = {finding.check: finding.verdict for finding in check_env(env).findings}
     assert verdicts["steps"] == "skip"
-    assert not {"step result", "rewards", "flags", "episodes end"} & verdicts.keys()
+    assert not {"step result", "rewards", "episodes end"} & verdicts.keys()
     assert ("observation shape" in verdicts) == ("reset result" in verdicts) == seen
 
 
@@ -299,7 +299,7 @@ class NeedsAName(Sound):
 def test_an_exception_comes_with_what_was_expected_and_its_traceback() -> None:
     text = str(check_env(NeedsAName))
     assert "FAIL  construction: expected no exception; got TypeError: " in text
-    assert "missing 1 required positional argument: 'name'; correct what raised it" in text
+    assert "missing 1 required positional argument: 'name'; fix what raised it" in text
     assert "Traceback (most recent call last)" in text
 
 
@@ -345,7 +345,13 @@ def test_a_sound_environment_passes_everything() -> None:
 
 
 def test_remarks_on_what_passes() -> None:
-    assert "no bounds" in str(check_env("CartPole-v1"))
+    text = str(check_env("CartPole-v1"))
+    assert text.startswith("CartPole-v1\n")
+    for env in (Sound, Sound()):
+        assert str(check_env(env)).startswith("Sound\n")
+    assert "observation space: a vector of 4; 2 without bounds are normalised" in text
+    assert "action space: 2 choices" in text
+    assert "time limit: 500 steps" in text
 
     class Clock(Sound):
         def step(self, action: Any) -> Any:
@@ -354,7 +360,8 @@ def test_remarks_on_what_passes() -> None:
 
     text = str(check_env(Clock))
     assert "terminated after exactly 50 steps" in text
-    assert "truncated" in text
+    assert "return it as truncated" in text
+    assert "time limit: none declared: training truncates episodes that reach 1,000" in text
 
 
 def test_vector_environments() -> None:

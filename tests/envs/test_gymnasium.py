@@ -6,12 +6,14 @@ import sys
 import threading
 import time
 import warnings
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 import gymnasium
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from diary import Diary, DiaryVector
@@ -144,7 +146,7 @@ def test_one_environment_is_not_given_to_training_and_to_evaluation() -> None:
     ("made", "words"),
     [
         (None, "got builtins.NoneType; return an instance"),
-        (DiaryVector(AutoresetMode.NEXT_STEP), "DiaryVector; .* give the vector environment"),
+        (DiaryVector(AutoresetMode.NEXT_STEP), "DiaryVector; .* pass the vector environment"),
     ],
 )
 def test_a_factory_must_make_one_environment(made: Any, words: str, workers: bool) -> None:
@@ -283,6 +285,14 @@ def test_a_registered_environment_need_not_take_a_render_mode(monkeypatch: Any) 
         Registered(name, "rgb_array")()
 
 
+def test_the_traceback_of_a_failure_begins_in_the_environment() -> None:
+    task = from_factory(partial(Broken, "raise"), LIMITED, 1)
+    with pytest.raises(EnvironmentFailedError) as caught:
+        play(task)
+    assert "wheels came off" in str(caught.value)
+    assert "vector.py" not in str(caught.value)
+
+
 def test_an_environment_that_cannot_be_made_is_reported_in_its_own_words() -> None:
     with pytest.raises(EnvironmentFailedError, match=r"(?s)construction;.*in __init__.*wheels off"):
         from_factory(Unmakeable, LIMITED, 2)
@@ -339,8 +349,9 @@ def test_numbers_that_cannot_be_learned_from_name_environment_step_and_action(
         if vector
         else from_factory(lambda: Broken(next(kinds)), LIMITED, 2)
     )
-    words = rf"{NUMBERS[kind]} from environment 1 in vector step 3 after choice 1; look for"
-    with pytest.raises(UserError, match=words):
+    name = "SyncVectorEnv" if vector else "Broken"
+    where = f"from environment 1 of {name} in vector step 3 after choice 1"
+    with pytest.raises(UserError, match=f"{NUMBERS[kind]} {where}; look for"):
         play(task)
 
 
@@ -407,7 +418,9 @@ def test_nonsense_from_a_vector_environment_is_named(fault: str) -> None:
 @pytest.mark.parametrize("kind", NONSENSE)
 def test_numbers_of_a_vector_environment_are_looked_at(kind: str) -> None:
     said, words = NONSENSE[kind]
-    with pytest.raises(UserError, match=f"{words} from environment 1 in vector step 2 after"):
+    with pytest.raises(
+        UserError, match=f"{words} from environment 1 of Told in vector step 2 after"
+    ):
         play(from_vector(Told(PLANE, np.nan_to_num(NAN), **said), GymnasiumSettings()))
 
 
@@ -527,8 +540,8 @@ def test_only_an_episode_that_we_cut_is_warned_of_and_once() -> None:
         for _ in range(2):
             walk(from_factory(Plain, GymnasiumSettings(), 2), 2001)
     assert [str(each.message) for each in said if "time limit" in str(each.message)] == [
-        "an episode of Plain, which declares no time limit, was cut (truncated, not terminated) "
-        "after 1,000 steps, as all that long are; set time_limit to change that"
+        "Plain declares no time limit: its episodes are truncated after 1,000 steps; "
+        "set time_limit to change that"
     ]
 
 
@@ -601,6 +614,12 @@ class Leaves(Plain):
         os._exit(0)
 
 
+def test_an_environment_that_would_end_the_run_is_named() -> None:
+    task = from_factory(Leaves, LIMITED, 1)
+    with pytest.raises(EnvironmentFailedError, match=r"(?s)environment 0.*os\._exit\(0\)"):
+        Worker(0).run(lambda: walk(task, 1))
+
+
 def test_a_worker_that_ends_its_process_quietly_is_named() -> None:
     settings = GymnasiumSettings(time_limit=50, workers=True, worker_timeout=20.0)
     task = from_factory(Leaves, settings, 1)
@@ -627,3 +646,32 @@ def test_integers_get_a_coverage_bin_for_each_value() -> None:
     np.testing.assert_array_equal(task.bin_of(grid.centers), np.arange(62))
     wide = GymnasiumSettings(time_limit=9, coverage_entries=(0,), coverage_high=(500.0,))
     assert from_factory(Cells, wide, 1).spec.grid.shape == (20,)  # too many for a bin each
+
+
+def test_an_integer_that_is_one_hot_is_counted_by_its_values() -> None:
+    class Dials(Plain):
+        observation_space = spaces.MultiDiscrete([2, 31])
+
+    settings = GymnasiumSettings(time_limit=9, coverage_entries=(0, 2))
+    task = from_factory(Dials, settings, 1)
+    assert task.spec.grid.shape == (31, 2)
+    cells = np.stack(np.meshgrid([0, 1], np.arange(31)), -1).reshape(-1, 2)
+    seen = task.task.observations.flatten(cells, 62)
+    assert sorted(task.bin_of(seen).tolist()) == list(range(62))
+    assert (task.spec.grid.bin_of(jnp.asarray(seen), jnp) == task.bin_of(seen)).all()
+    with pytest.raises(UserError, match="name each entry once"):
+        from_factory(Dials, replace(settings, coverage_entries=(2, 3)), 1)
+
+
+def test_an_environment_is_made_with_options() -> None:
+    icy, dry = (
+        from_factory(
+            factory_of("FrozenLake-v1"), GymnasiumSettings(env_options=options, time_limit=5), 1
+        )
+        for options in ((), ("is_slippery=false",))
+    )
+    slippery = [env.envs[0].unwrapped.P[0][2] for env in (icy, dry)]
+    assert [len(ways) for ways in slippery] == [3, 1]
+    for wrong in ("slippery=false", "is_slippery"):
+        with pytest.raises(UserError):
+            from_factory(factory_of("FrozenLake-v1"), GymnasiumSettings(env_options=(wrong,)), 1)

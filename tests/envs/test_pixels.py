@@ -4,6 +4,7 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+import pytest
 from gymnasium import spaces
 
 from devote import Sac
@@ -34,6 +35,7 @@ class FloatCamera(Camera):
     observation_space = spaces.Box(0, 255, (4, 4, 3), np.float32)
 
 
+@pytest.mark.slow
 def test_pictures_are_kept_as_bytes_and_learned_from_as_if_they_were_numbers() -> None:
     models = [Sac(kind, preset="smoke", eval_interval=0) for kind in (Camera, FloatCamera)]
     bytes_, floats = (model.learn(400, progress_bar=False) for model in models)

@@ -170,9 +170,12 @@ def test_pictures_stay_bytes() -> None:
     assert mixed.spec.dtype == "float32"
 
 
-def test_which_entries_are_whole_numbers() -> None:
+def test_which_entries_hold_or_encode_an_integer() -> None:
     mixed = spaces.Tuple([spaces.Box(0, 1, (2,)), spaces.Box(0, 9, (1,), int), spaces.Discrete(2)])
-    assert Observations(mixed).integers == (False, False, True, True, True)
+    pair = range(3, 5)
+    assert Observations(mixed).integers == {2: range(2, 3), 3: pair, 4: pair}
+    dials = Observations(spaces.MultiDiscrete([2, 3]))
+    assert [len(dials.integers[entry]) for entry in range(5)] == [2, 2, 3, 3, 3]
 
 
 @pytest.mark.parametrize(

@@ -55,8 +55,11 @@ def test_the_key_seeds_dm_control() -> None:
 def test_a_task_that_dm_control_lacks_is_refused_with_the_nearest() -> None:
     pytest.importorskip("dm_control")
     for name in ("dmc:cheetah-runn", "dmc:cheetah-run-repeat0"):
-        with pytest.raises(UserError, match=r"did you mean dmc:cheetah-run\?"):
+        with pytest.raises(UserError, match=r"did you mean dmc:cheetah-run\?") as refused:
             factory_of(name)
+        assert "walker" not in str(refused.value)  # nor the other fifty tasks
+    with pytest.raises(UserError, match=r"dmc:walker-walk.*choose one of them"):
+        factory_of("dmc:xyz")
 
 
 def test_minigrid_shows_cells_within_fitting_bounds_and_no_text() -> None:

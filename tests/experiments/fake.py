@@ -11,10 +11,12 @@ from typing import Any
 
 from devote.core.errors import DivergedError, EnvironmentFailedError, UserError
 
+RELEASE = "release"
+
 
 @dataclass(frozen=True)
 class FakeCell:
-    """Sleeps, then makes its result, which can be made only once."""
+    """Pauses, or until there is a file `release`, then makes its result, which can be made once."""
 
     root: Path
     number: int
@@ -73,7 +75,9 @@ class FakeCell:
             raise OSError(ENOSPC, os.strerror(ENOSPC), "somewhere")
         if self.fails == "killed":
             os.kill(os.getpid(), 9)
-        time.sleep(self.pause)
+        end = time.monotonic() + self.pause
+        while time.monotonic() < end and not (self.root / RELEASE).exists():
+            time.sleep(0.05)
         print(f"core {sorted(os.sched_getaffinity(0))}")
         # a second making of the same result is an error, not an overwriting
         os.close(os.open(self.result, os.O_CREAT | os.O_EXCL))

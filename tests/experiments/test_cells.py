@@ -52,7 +52,7 @@ def test_only_as_many_steps_as_asked_for_are_shown(tmp_path: Path) -> None:
 
 
 def test_a_real_run_is_a_cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("devote.core.cache.use_compilation_cache", lambda: None)
+    monkeypatch.setattr("devote.core.durable.use_compilation_cache", lambda: None)
     run = replace(PRESETS["smoke"]("deep_sea", "sac"), steps=800)
     cell = TrainingCell(run, tmp_path)
     assert cell.make()

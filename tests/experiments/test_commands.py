@@ -1,6 +1,7 @@
 """`devote compare`: what it asks for, what it writes, what it says and what it refuses."""
 
 import csv
+import json
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -109,7 +110,7 @@ def test_a_stopped_comparison_says_nothing_of_the_one_before(
         (["--envs", "spiral,sizes=3"], "the name of a setting"),
         (["--envs", "spiral", "--agents", "sac,num_envs=4"], "the same for all methods"),
         (["--envs", "spiral", "--agents", "sac,steps=4"], "the same for all methods"),
-        (["--envs", "spiral", "--seeds", "0"], "at least one seed"),
+        (["--envs", "spiral", "--seeds", "0"], "from 1 to 1000 seeds"),
         (["--envs", "spiral", "--set", "seeds=3"], "use --seeds"),
         (["--envs", "spiral", "--agents", "sac,length_scale=2"], "a setting of sac; got 'length_"),
         (["--envs", "spiral", "--agents", "sac", "sac,polyak=0.2"], "the same runs as sac"),
@@ -193,6 +194,15 @@ def test_command_draws_writes_and_says(
     assert "    devote compare --envs deep_sea,size=6 spiral" in readme
     assert "preset smoke, seeds 0 to 4." in readme
     assert str(tmp_path) not in readme
+    told = json.loads((out / "study.json").read_text())
+    assert len(told["cells"]) == 2 * 2 * 5
+    first = told["cells"][0]
+    assert (first["task"], first["method"], first["seed"]) == (
+        "deep_sea_size_6",
+        "size=6 devote",
+        0,
+    )
+    assert first["run"].startswith("deep_sea-devote-smoke-seed0-")
 
 
 def test_a_folder_of_another_preset_is_refused_before_anything_runs(

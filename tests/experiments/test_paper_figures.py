@@ -1,17 +1,21 @@
 """The catalogue: every label of the paper once, listed and made by command."""
 
 from collections import Counter
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from devote import cli
+from devote.build import build_program
 from devote.core.errors import UserError
+from devote.core.settings import flat
 from devote.experiments import commands
 from devote.experiments import paper_figures as paper
 from devote.experiments.comparison import SCALES, Method, Study, Task, TrainingCell, by_name
-from devote.experiments.durations import Durations, expected, in_words
+from devote.experiments.durations import Durations, in_words, time_left
 from devote.experiments.paper_figures import ABSENT, FIGURES
 from devote.experiments.runner import StudyOutcome
 from devote.measure.statistics import Shift
@@ -46,13 +50,19 @@ def test_every_label_of_the_paper_is_made_or_said_to_be_absent() -> None:
     assert sorted(ours + absent) == sorted(PAPER)
 
 
-def test_the_page_about_studies_names_them_all() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "studies.md").read_text()
-    assert all(f"| `{label}`" in page for label in PAPER | set(FIGURES))
+def test_the_index_of_studies_names_them_all() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "studies" / "overview.md").read_text()
+    assert all(f"`{label}`" in page for label in PAPER | set(FIGURES))
 
 
-@pytest.mark.parametrize("scale", SCALES)
-@pytest.mark.parametrize("label", FIGURES)
+EVERY_SCALE = [scale for scale in SCALES if scale != "long"]
+
+
+@pytest.mark.parametrize(
+    ("label", "scale"),
+    [(label, scale) for label in FIGURES for scale in EVERY_SCALE]
+    + [(label, "long") for label in paper.LONG_LABELS],
+)
 def test_every_figure_is_a_value_with_different_cells(
     label: str, scale: str, tmp_path: Path
 ) -> None:
@@ -63,25 +73,55 @@ def test_every_figure_is_a_value_with_different_cells(
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("scale", SCALES)
-def test_agents_have_as_many_trials_as_each_other(scale: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("scale", EVERY_SCALE)
+def test_agents_have_as_many_trials_and_each_a_smaller_bonus(scale: str, tmp_path: Path) -> None:
     cells = paper.tuning(scale, tmp_path).parts["spiral"]
     trials = Counter(cell.run.agent_name for cell in cells)
-    assert set(trials) == {"devote", "rnd", "thompson", "sombrl"}
-    assert len(set(trials.values())) == 1
+    seeds = paper.TUNING_SEEDS
+    expected = {"devote": 6, "thompson": 6, "sombrl": 6, "rnd": 7}
+    assert trials == {agent: number * seeds for agent, number in expected.items()}
+    factors = {"devote": "optimism", "rnd": "optimism"}
+    factors |= {"thompson": "prior_scale", "sombrl": "intrinsic_weight"}
+    for agent, factor in factors.items():  # each had a bonus factor below 1
+        assert min(float(trial[factor]) for trial in paper.TRIALS[agent]) < 1
 
 
 def test_claims_are_about_methods_and_tasks_of_their_figure() -> None:
-    tasks = {task.name for task in paper.EXPLORATION}
-    for claims, methods in (
-        (paper.RIVAL_CLAIMS, paper.RIVALS),
-        (paper.ABLATION_CLAIMS, paper.ABLATIONS),
+    free = {task.name for task in paper.EXPLORATION}
+    lengths = {f"length {length}" for length in paper.LENGTHS}
+    strengths = {f"lambda {strength}" for strength in paper.STRENGTHS}
+    rivals, parts = ({m.name for m in methods} for methods in (paper.RIVALS, paper.ABLATIONS))
+    control = {task.name for task in paper.CONTROL}
+    for claims, names, tasks in (
+        (paper.RIVAL_CLAIMS, rivals, free),
+        (paper.ABLATION_CLAIMS, parts, free),
+        (paper.LENGTH_CLAIMS, lengths, free),
+        (paper.PLASTICITY_CLAIMS, strengths, free),
+        (paper.CONTROL_CLAIMS, rivals, control),
+        (paper.CONTROL_COVERAGE_CLAIMS, rivals, control),
     ):
-        names = {method.name for method in methods}
         for claim in claims.values():
             assert {claim.method, *claim.others} <= names
             assert {*claim.tasks, *claim.beyond} <= tasks
             assert claim.verdict(Shift(0.0, -1.0, 1.0, 0.97)) == "open"
+
+
+def test_long_is_the_paper_on_small_networks(tmp_path: Path) -> None:
+    """Its steps, maze, resets and seeds; all else of an agent is desk's."""
+    for label in paper.LONG_LABELS:
+        parts = FIGURES[label]("long", tmp_path).parts
+        assert set(parts) == ({"spiral"} if "ablation" in label else set(paper.LONG))
+        for task, cells in parts.items():
+            assert {cell.run.seed for cell in cells} == set(
+                range(3) if task == "cheetah" else range(10, 15)
+            )
+            for run in [cell.run for cell in cells if isinstance(cell, TrainingCell)]:
+                theirs, ours = (PRESETS[p](run.env_name, run.agent_name) for p in ("paper", "desk"))
+                assert (run.env, run.steps) == (theirs.env, theirs.steps)
+                assert run.loop == replace(ours.loop, reset_interval=theirs.loop.reset_interval)
+                assert type(run.agent) is type(ours.agent)
+                if label != "fig:length_scales_devote":
+                    assert run.agent == ours.agent
 
 
 def test_figures_share_the_runs_they_have_in_common(tmp_path: Path) -> None:
@@ -90,6 +130,72 @@ def test_figures_share_the_runs_they_have_in_common(tmp_path: Path) -> None:
         for build in (paper.main_coverage, paper.ablation_coverage)
     )
     assert len(main & ablation) == 5 * 5  # DEVOTE on every task
+
+
+STEPS = {"spiral": 5_000_000, "u_maze": 4_000_000, "deep_sea": 500_000, "cheetah": 5_000_000}
+STEPS |= {"ant_maze": 40_000_000, "pick_and_place": 40_000_000, "cartpole_swingup": 2_000_000}
+SHARED = {  # table base_hyperparams
+    "critic_width": 1024,
+    "critic_depth": 3,
+    "actor_width": 192,
+    "actor_depth": 3,
+    "polyak": 0.005,
+    "optimiser": "adam",
+    "learning_rate": 3e-4,
+    "critic_weight_decay": 1e-2,
+    "initial_temperature": 1.0,
+    "target_entropy_per_dimension": -0.5,
+}
+DEVOTE = {  # the same table; what an ablation is named after is not its own
+    "num_indices": 8,
+    "num_features": 1024,
+    "bootstrap_probability": 0.5,
+    "optimism": 1.0,
+    "reset_strength": 0.5,
+}
+LENGTHS = {"cheetah": 7.5, "ant_maze": 7.5}  # table app-prior-lengthscales; 1 elsewhere
+
+
+@pytest.mark.parametrize("label", FIGURES)
+def test_the_paper_scale_has_the_papers_values(label: str, tmp_path: Path) -> None:
+    """Every training of every figure, but for what its study varies."""
+    for cell in [c for c in FIGURES[label]("paper", tmp_path).cells() if hasattr(c, "run")]:
+        run, agent = cell.run, flat(cell.run.agent)
+        ours = label in ("exploration", "tuning")  # other steps and settings: not in the paper
+        varied = {"fig:length_scales_devote": "length_scale", "fig:plasticity": "reset_strength"}
+        free = {varied.get(label.replace("app-plasticity-snapshots", "plasticity"), "")}
+        assert run.preset == "paper"
+        assert run.steps == STEPS[run.env_name]
+        assert {n: agent[n] for n in SHARED} == SHARED
+        evaluates = run.agent_name == "evaluator"
+        assert agent["discount"] == (0.99 if evaluates else 0.998)
+        loop = (run.loop.updates_per_step, run.loop.batch_size, run.loop.reset_interval)
+        assert loop == (1.0, 2048, 50_000 if run.env_name == "u_maze" else 250_000)
+        if not ours and run.env_name in ("spiral", "u_maze"):
+            assert (run.env.step_size, run.env.episode_length) == (0.25, 1000)
+        if run.agent_name == "devote" and not ours:
+            length = {"length_scale": LENGTHS.get(run.env_name, 1.0)}
+            expected = {n: v for n, v in (DEVOTE | length).items() if n not in free}
+            assert {n: agent[n] for n in expected} == expected
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("task", "agent"),
+    [("spiral", "devote"), ("deep_sea", "thompson"), ("ant_maze", "rnd"), ("cheetah", "sombrl")],
+)
+def test_an_update_at_the_papers_size_is_finite(task: str, agent: str) -> None:
+    """The paper's networks, on small batches from few environments."""
+    run = PRESETS["paper"](task, agent)
+    few = dict(num_envs=2, updates_per_step=0.5, batch_size=64, replay_capacity=400)
+    few |= dict(learning_starts=16, log_interval=4, eval_interval=0)
+    program = build_program(replace(run, loop=replace(run.loop, **few)))
+    with closing(program):
+        state, metrics = program.chunk(program.prefill(program.init()))
+        assert int(np.max(state.clock.updates)) >= 1
+        trained = [v for n, v in metrics.items() if n.startswith("train/")]
+        assert trained
+        assert all(np.isfinite(value).all() for value in trained)
 
 
 def test_what_the_library_lacks_is_named_and_the_rest_is_run() -> None:
@@ -139,7 +245,7 @@ def test_what_is_recorded_is_made_again_unless_it_is_kept(
     figure = paper.exploration("smoke", Path("runs"))
     first, *others = [cell.identity for cell in figure.cells()]
     known = replace(figure, recorded=lambda _: frozenset([first]), draw=lambda *_: [])
-    assert commands.make(known, Path("out"), "x", Path("runs"), keep=keep) == 0
+    assert commands.make(known, commands.StudyOptions(out=Path("out"), keep=keep), "x") == 0
     assert made == (others if keep else [first, *others])
     assert ("1 runs are recorded in out" in capsys.readouterr().out) == (not keep)
 
@@ -175,7 +281,8 @@ def test_a_damaged_record_is_named(content: str, tmp_path: Path) -> None:
     ("words", "message"),
     [
         (["fig:main_coverge"], "did you mean fig:main_coverage?"),
-        (["fig:plasticity"], "see: devote figures"),
+        (["tab:base_hyperparams"], "see: devote figures"),
+        (["exploration", "--scale", "long"], "--scale long is for fig:main_coverage"),
         (["exploration", "--only", "spirall"], "spiral_step_2"),
         (["exploration", "--only", "spirall", "--draw-only"], "spiral_step_2"),
         (["tab:calibration_main", "--data", "nowhere"], "a directory of UCI tables; got nowhere"),
@@ -197,13 +304,14 @@ def test_time_is_told_by_the_closest_kind(tmp_path: Path) -> None:
     small = TrainingCell(replace(run, env=replace(run.env, size=20), steps=10_000), tmp_path)
     durations = Durations()
     assert durations.seconds(cell) is None
-    assert expected([cell, small], durations, 2) == (0.0, 2)
+    assert time_left([(None, 0.0), (None, 0.5)], 2) is None
     durations.add(small.kinds, small.size, 50.0)
     assert durations.seconds(replace(cell, run=replace(cell.run, steps=20_000))) == 100.0
     durations.add(["deep_sea devote desk"], small.size, 70.0)
     assert durations.seconds(small) == 50.0
     assert durations.seconds(cell) == 60.0
-    assert expected([cell, small], durations, 2) == (55.0, 0)
+    assert time_left([(60.0, 0.0), (50.0, 0.0)], 2) == 60.0  # no less than the longest
+    assert time_left([(60.0, 0.5), (None, 0.0), (50.0, 0.0)], 1) == 30.0 + 55.0 + 50.0
     assert [in_words(s) for s in (8, 600, 9000)] == ["8 s", "10 min", "2.5 h"]
 
 

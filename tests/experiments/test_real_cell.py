@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pytest
 from real import STEPS, cell
 from test_runner import hold
 
@@ -28,6 +29,7 @@ def last_state(folder: Path) -> bytes:
     return (newest / "state.safetensors").read_bytes()
 
 
+@pytest.mark.slow
 def test_a_training_whose_runner_is_killed_goes_on_to_the_same_bytes(tmp_path: Path) -> None:
     whole, halted = tmp_path / "whole", tmp_path / "halted"
     runner = start(whole)

@@ -39,8 +39,8 @@ def test_recorded_runs_stay_when_their_directories_are_gone(study: Study, tmp_pa
     assert (out / "table.csv").read_text() == table
     assert "20 of 20 runs are there" in (out / "README.md").read_text()
     identities = {cell.identity for cell in study.runs().values()}
-    assert figure_of(empty, out).recorded(out) == identities
-    assert not figure_of(study, out).recorded(out)
+    assert figure_of(empty).recorded(out) == identities
+    assert not figure_of(study).recorded(out)
     # a run that is here goes before what was recorded
     cell = empty.runs()["spiral", "sac", 0]
     pretend(cell, [0.2, 0.9])
@@ -66,9 +66,60 @@ def test_damaged_files_of_a_study_and_lost_metrics_are_named(study: Study, tmp_p
     (out / "spiral.csv").unlink()
     with pytest.raises(UserError, match=r"spiral\.csv"):
         collect(study, out)
+    (out / "spiral.csv").write_text(curves)
+    outside = tmp_path / "elsewhere.csv"
+    outside.write_text(curves)
+    for name in (str(outside.with_suffix("")), "../elsewhere", "runs", "table", ".", "a" * 300):
+        (out / "runs.csv").write_text(whole.replace("\nspiral,", f"\n{name},"))
+        with pytest.raises(UserError, match="tasks whose names are letters"):
+            write(collect(study, out), out)
+        assert outside.read_text() == curves
     lost = study.runs()["spiral", "sac", 0].folder / "metrics.csv"
     lost.unlink()
-    with pytest.raises(UserError, match=r"metrics of a finished run in .*metrics\.csv"):
+    with pytest.raises(UserError, match=r"metrics of the run in .*metrics\.csv"):
+        collect(study, tmp_path / "new")
+
+
+@pytest.mark.parametrize("sealed", [True, False])
+def test_metrics_of_a_finished_run_are_all_there_and_its_own(
+    study: Study, tmp_path: Path, sealed: bool
+) -> None:
+    cell = study.runs()["spiral", "sac", 0]
+    path, record = cell.folder / "metrics.csv", json.loads(cell.record.read_text())
+    if not sealed:  # as records from before have it
+        record = {name: value for name, value in record.items() if name not in ("seal", "logged")}
+        cell.record.write_text(json.dumps(record))
+    header, *rows = path.read_text().splitlines()
+    seeds = [f"{header},seed", *(f"{row},1" for row in rows)]
+    cases = {
+        "rows up to step 2666 only": [[header, *rows[:-1]]],
+        "not in the order": [[header, *rows[::-1]], [header, *rows, rows[-1]]],
+        "rows of another seed": [seeds],
+        "rows up to step 0 only": [[header]],
+        "numbers in column step": [[header, *rows, rows[-1].replace("4000", "nan")]],
+    }
+    if sealed:
+        cases["changed since"] = [[header, rows[0].replace("0.1", "0.9"), *rows[1:]]]
+    for words, texts in cases.items():
+        for lines in texts:
+            path.write_text("\n".join(lines) + "\n")
+            with pytest.raises(UserError, match=words):
+                collect(study, tmp_path / "new")
+    path.write_text("\n".join([header, *rows, "5000,0.9,1,2.0"]) + "\n")  # being gone on with
+    assert collect(study, tmp_path / "new").of("spiral", "sac")[0].final == 0.5
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("settings", None), ("steps", "many"), ("finished", 3), ("kinds", 1), ("machine", "\ud800")],
+)
+def test_a_record_that_was_edited_is_refused_by_name(
+    study: Study, tmp_path: Path, name: str, value: object
+) -> None:
+    cell = study.runs()["spiral", "sac", 0]
+    record = json.loads(cell.record.read_text())
+    cell.record.write_text(json.dumps(record | {name: value}))
+    with pytest.raises(UserError, match=r"record\.json"):
         collect(study, tmp_path / "new")
 
 

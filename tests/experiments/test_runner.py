@@ -20,13 +20,17 @@ from devote.core.errors import UserError
 from devote.experiments import runner
 from devote.experiments.cells import read_record
 from devote.experiments.durations import Board
-from devote.experiments.runner import available_cores, locked, run_cells
+from devote.experiments.runner import LocalEngine, available_cores, locked, run_cells
 
 FAKE = Path(__file__).parent / "fake.py"
 
 
 def lines(path: Path) -> list[int]:
     return [int(word) for word in path.read_text().split()] if path.exists() else []
+
+
+def one_core(folder: Path) -> LocalEngine:
+    return LocalEngine(folder / "work", available_cores()[:1])
 
 
 def start(folder: Path, count: int, pause: float) -> subprocess.Popen[bytes]:
@@ -114,7 +118,7 @@ def test_a_cell_that_another_process_is_at_comes_later_and_holds_no_core(
     spawned = []
     monkeypatch.setattr(Board, "started", lambda _, cell: spawned.append(cell.number))
     monkeypatch.setattr(Board, "done", lambda *_: None)
-    outcome = run_cells(cells, tmp_path, available_cores()[:1], silent=True)
+    outcome = run_cells(cells, tmp_path, one_core(tmp_path), silent=True)
     other.join()
     assert (outcome.finished, outcome.failures) == (2, [])
     assert spawned == ([0, 1] if made else [0, 1, 0])  # none is started to see that it must wait
@@ -260,8 +264,8 @@ def test_two_runners_of_one_core_each_take_two_cores(tmp_path: Path) -> None:
     cores = available_cores()
     (tmp_path / "work").mkdir()
     with hold(tmp_path / "work" / f"core{cores[0]}.lock", 1):
-        run_cells([FakeCell(tmp_path, 0)], tmp_path, cores[:1], silent=True)
-    run_cells([FakeCell(tmp_path, 1)], tmp_path, cores[:1], silent=True)
+        run_cells([FakeCell(tmp_path, 0)], tmp_path, one_core(tmp_path), silent=True)
+    run_cells([FakeCell(tmp_path, 1)], tmp_path, one_core(tmp_path), silent=True)
     used = [(tmp_path / "work" / f"fake{i}.log").read_text().strip() for i in (0, 1)]
     assert used == [f"core [{cores[1]}]", f"core [{cores[0]}]"]
 

@@ -75,3 +75,42 @@ def test_methods_that_come_to_the_same_on_a_task_are_told(tmp_path: Path) -> Non
     )
     assert "In deep_sea," not in readme
     assert "one core each: 6 s of core time" in readme
+
+
+def test_tasks_that_say_when_they_are_solved_count_the_seeds(study: Study, tmp_path: Path) -> None:
+    first, second = study.tasks
+    judged = replace(study, tasks=(replace(first, solved=0.815), second))
+    rows = table_rows(judged, collect(study, tmp_path))
+    solved = {row["method"]: row["solved"] for row in rows if row["task"] == first.name}
+    assert solved == {"devote": 3, "sac": 0}
+    assert not any("solved" in row for row in rows if row["task"] == second.name)
+    assert "| 3 of 5 |" in table_markdown(rows)
+
+
+@pytest.mark.slow  # MuJoCo builds thirteen tasks
+def test_a_suite_is_tasks_with_the_return_that_solves_each() -> None:
+    suite = study_of(Compare(suite="sparse", agents=("devote-plus",)))
+    assert len(suite.tasks) == 13
+    assert all(task.solved is not None for task in suite.tasks)
+    assert suite.metric == "eval/mean_reward"
+
+
+def test_a_performance_profile_needs_every_seed_of_two_methods(
+    study: Study, tmp_path: Path
+) -> None:
+    whole, part = tmp_path / "whole", tmp_path / "part"
+    assert whole / "profile.png" in write_report(study, whole, "devote compare")
+    assert "![Performance profile](profile.png)" in (whole / "README.md").read_text()
+    shutil.rmtree(study.runs()["spiral", "sac", 2].folder)
+    assert part / "profile.png" not in write_report(study, part, "devote compare")
+    assert "profile" not in (part / "README.md").read_text()
+
+
+def test_many_methods_are_drawn_as_dots(tmp_path: Path) -> None:
+    rates = [f"sac,learning_rate=0.01{i}" for i in range(1, 10)]
+    agents = ("sac", *rates, *(f"{rate}1" for rate in rates[:3]))
+    study = study_of(Compare(envs=("spiral",), agents=agents, seeds=1, runs=tmp_path / "runs"))
+    for cell in {cell.identity: cell for cell in study.runs().values()}.values():
+        pretend(cell, [0.1, 0.2])
+    assert tmp_path / "out" / "compare.png" in write_report(study, tmp_path / "out", "devote")
+    assert "one standard error" not in (tmp_path / "out" / "README.md").read_text()

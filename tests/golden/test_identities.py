@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import project
+import pytest
 
 FILE = Path(__file__).with_name("identities.csv")
 RESULTS = Path(__file__).parents[2] / "results"
@@ -84,6 +85,7 @@ def write() -> None:
             writer.writerow([*key, ", ".join(f"{fill} {name}" for fill, name in line.items())])
 
 
+@pytest.mark.slow
 def test_every_identity_and_place_is_what_it_was() -> None:
     now, then = found(), kept()
     assert sum(map(len, then.values())) > 2000

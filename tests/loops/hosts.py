@@ -26,7 +26,7 @@ SETTINGS = LoopSettings(
 )
 
 
-def counter_bins(obs: np.ndarray) -> np.ndarray:
+def counter_bins(obs: np.ndarray, _: Any = np) -> np.ndarray:
     """Counter's bins from its observations."""
     return np.where(obs[:, 0] == 1, -1, obs[:, 0]).astype(np.int32)
 

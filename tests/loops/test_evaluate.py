@@ -7,7 +7,7 @@ from scripted import LIMIT, SUCCESS, Counter, Scripted
 
 from devote.core.types import Box, EnvSpec, Outcome, Vector
 from devote.core.worker import Worker
-from devote.loops.evaluate import evaluate
+from devote.loops.episodes import evaluate
 from devote.loops.host import HostEvaluation
 from on_host import OnHost
 

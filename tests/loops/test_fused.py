@@ -1,5 +1,7 @@
 """The compiled loop, on an environment whose observation reveals what happened."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,7 +10,7 @@ from scripted import LIMIT, SUCCESS, Counter, Scripted
 
 from devote.loops.fused import FusedLoop, FusedProgram
 from devote.loops.progress import Reporter
-from devote.loops.run_dir import MemoryStore
+from devote.loops.run_dir import Store
 from devote.loops.schedule import LoopSettings, Round
 from devote.loops.train import Training, columns_of
 from tiny import changed_leaves
@@ -94,6 +96,13 @@ def test_clock_and_agent_count_the_updates_asked_for(run) -> None:
     assert played.clock.updates == played.agent["updates"] == steps / 3
 
 
+def test_a_share_of_the_environments_follows_the_exploitation_actor() -> None:
+    loop = FusedLoop(Scripted(), Counter(), replace(SETTINGS, exploit_share=0.3))
+    played = jax.jit(lambda key: loop.prefill(loop.init(key)))(jax.random.key(0))
+    exploits = (np.asarray(played.replay.action[:4]) == 0).all(axis=(0, 2))  # Scripted's is 0
+    np.testing.assert_array_equal(exploits, [False] * 4 + [True] * 2)
+
+
 def test_memory_is_carried(run) -> None:
     _, _, played, *_ = run
     assert played.memory.tolist() == [STEPS] * ENVS
@@ -131,7 +140,7 @@ def _plain(leaf):
 
 def test_the_realised_ratio_counts_the_first_steps_too() -> None:
     program = FusedProgram(LOOP, (0,))
-    training = Training(program, Reporter(1, silent=True), MemoryStore())
+    training = Training(program, Reporter(1, silent=True), Store())
     training.begin()
     (row,) = training.advance()
     assert row["train/updates_per_step"] == row["train/n_updates"] / row["step"] == 72 / 240

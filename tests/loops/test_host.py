@@ -1,5 +1,6 @@
 """The host loop: the compiled loop's numbers, exact transitions, seeds, overlap."""
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -28,12 +29,13 @@ def plain(state: Any) -> Any:
     return state._replace(worlds=())
 
 
-@pytest.mark.parametrize("seeds", [(0,), (5, 0)])
-def test_both_loops_give_the_same_numbers(seeds) -> None:
+@pytest.mark.parametrize(("seeds", "exploit_share"), [((0,), 0.3), ((5, 0), 0.0)])
+def test_both_loops_give_the_same_numbers(seeds, exploit_share) -> None:
+    settings = replace(SETTINGS, exploit_share=exploit_share)
     fused, fused_metrics = played(
-        FusedProgram(FusedLoop(Scripted(), Counter(), SETTINGS), seeds), 2
+        FusedProgram(FusedLoop(Scripted(), Counter(), settings), seeds), 2
     )
-    host, host_metrics = played(program(seeds=seeds), 2)
+    host, host_metrics = played(program(seeds=seeds, exploit_share=exploit_share), 2)
     assert not changed_leaves(plain(fused), plain(host))
     assert fused_metrics.keys() == host_metrics.keys()
     for name, value in fused_metrics.items():

@@ -22,7 +22,7 @@ from devote.envs.gymnasium import GymnasiumSettings, from_factory
 from devote.loops.host import SeedEnvs
 from devote.loops.metrics_log import read
 from devote.loops.progress import Reporter
-from devote.loops.run_dir import METRICS, MemoryStore
+from devote.loops.run_dir import METRICS, Store
 from devote.loops.train import Plan, Training, train
 
 FAULT = 30  # vector step, counted from 1; in the first chunk, which starts after 4
@@ -72,7 +72,7 @@ def test_after_a_failure_the_environments_start_again_and_the_run_says_so(tmp_pa
 @pytest.mark.parametrize("overlap", [False, True])
 def test_learning_on_after_a_caught_failure_starts_new_episodes(overlap) -> None:
     run = program(partial(Faulty, at=FAULT, what=raises), overlap=overlap)
-    training = Training(run, Reporter(10_000, silent=True), MemoryStore())
+    training = Training(run, Reporter(10_000, silent=True), Store())
     training.begin()
     with pytest.raises(EnvironmentFailedError):
         training.advance()
@@ -126,7 +126,7 @@ def test_a_hang_in_one_of_several_environments_names_it_and_its_own_action() -> 
         worker.run(lambda: [seeds.step(0, action, key, t) for t, key in enumerate(keys)])
     words = str(failure.value)
     assert words.startswith("environment 1 (<Sleepy instance>), one of the 2 environments Sleepy")
-    assert "step (step 3 of its life), vector step 2; last action [0.5];" in words
+    assert "failed in step 3, vector step 2; last action [0.5];" in words
 
 
 def test_nonsense_is_refused_before_it_is_stored(tmp_path) -> None:

@@ -12,14 +12,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from devote.cli import dispatch
+from devote.core.errors import UserError
 from devote.loops.metrics_log import read
 
 STEPS = 3_200  # smoke logs at 464, 864, ..., saves at 864, 1,664, ..., resets at 1,264, 2,064, ...
 CASES = {
     "devote": ["deep_sea", "--agent", "devote", "--seeds", "2"],
-    "sac": ["spiral", "--agent", "sac"],
+    "devote-plus": ["spiral", "--agent", "devote-plus", "--map-interval", "800"],
 }
 Whole = Callable[[str], Path]
+Capture = pytest.CaptureFixture[str]
 
 
 @pytest.fixture(scope="module")
@@ -35,10 +38,14 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
     return run
 
 
-def start(case: str, directory: Path, *more: str) -> subprocess.Popen[str]:
+def words_of(case: str, directory: Path, *more: str) -> list[str]:
     words = ["train", *CASES[case], "--preset", "smoke", "--steps", str(STEPS), *more]
+    return [*words, "--out", str(directory)]
+
+
+def start(case: str, directory: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "devote", *words, "--out", str(directory)],
+        [sys.executable, "-m", "devote", *words_of(case, directory)],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -94,6 +101,8 @@ def assert_same_run(left: Path, right: Path) -> None:
     assert metrics.keys() == other_metrics.keys()
     for name, column in metrics.items():
         np.testing.assert_array_equal(column, other_metrics[name], err_msg=name)
+    maps, others = ({p.name: p.read_bytes() for p in run.glob("maps/*")} for run in (left, right))
+    assert maps == others
 
 
 def test_soft_resets_fire_when_they_are_due(whole: Whole) -> None:
@@ -113,7 +122,10 @@ CODES = {signal.SIGKILL: -9, signal.SIGTERM: 143, signal.SIGINT: 130}
     [
         # before the first soft reset, after it, after the second
         ("devote", [(signal.SIGKILL, 864), (signal.SIGTERM, 1_664), (signal.SIGINT, 2_464)]),
-        ("sac", [(signal.SIGKILL, 864), (signal.SIGINT, 1_664)]),
+        pytest.param(
+            *("devote-plus", [(signal.SIGKILL, 864), (signal.SIGINT, 1_664)]),
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_a_run_stopped_in_every_way_continues_to_the_same_bytes(
@@ -139,16 +151,14 @@ def test_a_run_stopped_in_every_way_continues_to_the_same_bytes(
     assert_same_run(tmp_path, reference)
 
 
-def test_finished_run_says_so_and_is_not_repeated(whole: Whole) -> None:
+def test_finished_run_says_so_and_is_not_repeated(whole: Whole, capsys: Capture) -> None:
     directory = whole("devote")
     before = outcome(directory)
-    output = finish("devote", directory)
-    assert "finished already at step 3,264" in output
+    assert dispatch(words_of("devote", directory)) == 0
+    assert "already finished at step 3,264" in capsys.readouterr().out
     assert outcome(directory)[0] == before[0]
 
 
 def test_other_settings_are_refused_naming_the_field(whole: Whole) -> None:
-    process = start("devote", whole("devote"), "--discount", "0.5")
-    output, _ = process.communicate(timeout=300)
-    assert process.returncode == 2
-    assert "discount: saved 0.99, asked 0.5" in output
+    with pytest.raises(UserError, match=r"discount: saved 0\.99, asked 0\.5"):
+        dispatch(words_of("devote", whole("devote"), "--discount", "0.5"))

@@ -24,31 +24,6 @@ with RunDirectory(Path(sys.argv[1])):
     time.sleep(60)
 """
 
-# Six children wait for one pipe to close; the winner holds on until the losers have left.
-RACE = """
-import os, sys
-from pathlib import Path
-from devote.core.errors import UserError
-from devote.loops.run_dir import RunDirectory
-
-def race(path, start, finish):
-    for gate in (start, finish): os.close(gate[1])
-    os.read(start[0], 1)
-    try:
-        with RunDirectory(path): os.read(finish[0], 1)
-    except UserError:
-        os._exit(3)
-    os._exit(0)
-
-for number in range(10):
-    start, finish = os.pipe(), os.pipe()
-    pids = [os.fork() or race(Path(sys.argv[1]) / str(number), start, finish) for _ in range(6)]
-    os.close(start[1])
-    ended = [os.wait()[1] for _ in range(5)]
-    os.close(finish[1])
-    print(*map(os.waitstatus_to_exitcode, [*ended, os.wait()[1]]), flush=True)
-"""
-
 
 def start_owner(path: Path) -> subprocess.Popen[str]:
     command = [sys.executable, "-c", OWN, str(path)]
@@ -75,14 +50,6 @@ def test_second_process_is_told_who_owns(tmp_path: Path) -> None:
         end(owner)
     with RunDirectory(tmp_path / "deep" / "run") as run:  # the lock of a killed owner is free
         assert f"pid {os.getpid()} " in (run.path / ".lock").read_text()
-
-
-def test_one_of_many_racing_processes_wins(tmp_path: Path) -> None:
-    command = [sys.executable, "-W", "ignore", "-c", RACE, str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    rounds = [sorted(line.split()) for line in done.stdout.splitlines()]
-    assert rounds == [["0", "3", "3", "3", "3", "3"]] * 10
 
 
 def test_lock_is_exclusive_within_a_process_and_free_afterwards(tmp_path: Path) -> None:

@@ -3,10 +3,13 @@
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 from hosts import SETTINGS
 from scripted import Counter, Scripted
@@ -25,6 +28,45 @@ STEPS = 2 * SETTINGS.log_interval
 def run(directory: Path, steps: int = STEPS, settings: dict[str, Any] | None = None) -> int:
     program = FusedProgram(FusedLoop(Scripted(), Counter(), SETTINGS), (0,))
     return train(Plan(program, steps, directory, settings or {"length": 1}), silent=True).step
+
+
+class Refreshing(Scripted):
+    """Its soft reset leaves a mark."""
+
+    def refresh(self, state: Any, key: jax.Array) -> Any:
+        return state | {"weight": state["weight"] + jax.random.normal(key)}
+
+
+def test_a_due_reset_comes_before_the_next_update_and_never_after_the_last(tmp_path: Path) -> None:
+    chunk = SETTINGS.chunk_steps()
+    loop = replace(SETTINGS, reset_interval=chunk, eval_interval=0, checkpoint_interval=chunk)
+    program = FusedProgram(FusedLoop(Refreshing(), Counter(), loop), (0,))
+    whole = SETTINGS.whole_steps(0, 1) + 4 * chunk
+
+    def training(name: str) -> Training:
+        store = DirectoryStore(tmp_path / name, {})
+        begun = Training(program, Reporter(whole, silent=True), store)
+        begun.begin()
+        return begun
+
+    def learned(name: str, *ends: int) -> Any:
+        """The state after starts that end, or are killed, at so many chunks."""
+        for chunks in ends:
+            with RunDirectory(tmp_path / name):
+                begun = training(name)
+                for _ in range(chunks):
+                    begun.advance()
+                assert begun.reset_due  # after every chunk, the last included
+        return jax.tree.map(
+            np.asarray, begun.state._replace(key=jax.random.key_data(begun.state.key))
+        )
+
+    uninterrupted = learned("whole", 4)
+    # a checkpoint is written after each chunk, before the reset: here everything after it is lost
+    for ends in ((1, 1, 2), (3, 1), (2, 2)):
+        jax.tree.map(np.testing.assert_array_equal, learned(str(ends), *ends), uninterrupted)
+    resets = uninterrupted.agent["weight"] - learned("one", 1).agent["weight"]
+    assert resets != 0
 
 
 @pytest.fixture(scope="module")
@@ -90,9 +132,12 @@ def one_digit(path: Path) -> None:
 
 @pytest.mark.parametrize("harm", [Path.unlink, cut, doubled, reordered, one_digit])
 def test_changed_metrics_are_noticed(copy: Path, harm: Callable[[Path], None]) -> None:
-    harm(copy / "metrics.csv")
-    with pytest.raises(UserError, match="changed since"):
+    metrics = copy / "metrics.csv"
+    harm(metrics)
+    left = metrics.read_bytes() if metrics.exists() else None
+    with pytest.raises(UserError, match=r"as it was when step .* was saved"):
         run(copy, 2 * STEPS)
+    assert left == (metrics.read_bytes() if metrics.exists() else None)
 
 
 def test_a_checkpoint_belongs_to_its_settings_even_without_their_file(copy: Path) -> None:
@@ -103,11 +148,15 @@ def test_a_checkpoint_belongs_to_its_settings_even_without_their_file(copy: Path
     assert run(copy) >= STEPS
 
 
-@pytest.mark.parametrize("name", ["checkpoints", ".lock", "figures", "metrics.csv"])
+LINKED = ["checkpoints", ".lock", "figures", "metrics.csv", "tensorboard", "tensorboard/seed_0"]
+
+
+@pytest.mark.parametrize("name", LINKED)
 def test_no_link_is_followed_out_of_the_directory(copy: Path, tmp_path: Path, name: str) -> None:
     elsewhere = tmp_path / "elsewhere"
     if (copy / name).exists():
         (copy / name).rename(elsewhere)
+    (copy / name).parent.mkdir(exist_ok=True)
     (copy / name).symlink_to(elsewhere)
     with pytest.raises(UserError, match="a link to"):
         run(copy, 2 * STEPS)
@@ -116,7 +165,8 @@ def test_no_link_is_followed_out_of_the_directory(copy: Path, tmp_path: Path, na
 def test_a_checkpoint_of_a_newer_version_is_left_alone(copy: Path) -> None:
     for path in (copy / "checkpoints").rglob("manifest.json"):
         manifest = json.loads(path.read_text())
-        path.write_text(json.dumps(manifest | {"schema": checkpoint.SCHEMA + 1}))
+        manifest.pop("sha256")
+        path.write_bytes(checkpoint._seal(manifest | {"schema": checkpoint.SCHEMA + 1}))
     with pytest.raises(UserError, match="newer version of devote"):
         run(copy, 2 * STEPS)
 

@@ -24,7 +24,7 @@ from devote.loops.fused import FusedLoop, FusedProgram
 from devote.loops.loop import Program, Stage
 from devote.loops.metrics_log import read
 from devote.loops.progress import Reporter
-from devote.loops.run_dir import METRICS, MemoryStore
+from devote.loops.run_dir import METRICS, Store
 from devote.loops.signals import StopRequest
 from devote.loops.train import Plan, Training, train
 
@@ -87,7 +87,7 @@ def test_compilation_is_said_before_the_chunk_and_is_in_no_rate(
     run = fused()
     run_chunk, run.chunk, run.compile = run.chunk, chunk, compile_slowly  # type: ignore[method-assign]
     run.metric_names = lambda shape: ()  # type: ignore[method-assign]
-    training = Training(run, Reporter(10_000), MemoryStore())
+    training = Training(run, Reporter(10_000), Store())
     training.begin()
     [row] = training.advance()
     said = capsys.readouterr().out
@@ -111,7 +111,7 @@ def test_a_signal_is_noticed_while_a_chunk_is_computed() -> None:
     def slowly(x: Any) -> Any:
         return jax.pure_callback(until_noticed, jax.ShapeDtypeStruct((), jnp.float32), x)
 
-    training = Training(run, Reporter(10_000, silent=True), MemoryStore())
+    training = Training(run, Reporter(10_000, silent=True), Store())
     training.begin()
     training.advance()
     quickly = run.chunk
@@ -159,7 +159,7 @@ def test_a_run_gone_on_with_under_other_versions_says_so_once(
         patch.setattr(checkpoint, "library_versions", lambda: then)
         train(Plan(program(), 200, tmp_path, {}), silent=True)
     now = re.escape(jax.__version__)
-    words = rf"\(jax 0\.1\.2 then and {now} now\): the run goes on, not bit for bit"
+    words = rf"\(jax 0\.1\.2 then and {now} now\): not continued bit for bit"
     with pytest.warns(UserWarning, match=words) as told:
         train(Plan(program(), 400, tmp_path, {}), silent=True)
     assert len(told) == 1

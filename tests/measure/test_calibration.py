@@ -8,9 +8,10 @@ from devote.measure.calibration import (
     correlation,
     misfit,
     misfit_auroc,
+    normal_intervals,
     over_splits,
     reliability,
-    sample_reliability,
+    sample_intervals,
 )
 
 
@@ -64,18 +65,22 @@ def test_a_right_model_covers_what_it_claims() -> None:
     mean, std = generator.normal(size=20000), generator.uniform(0.5, 2, 20000)
     target = mean + std * generator.normal(size=20000)
     levels = np.array([0.1, 0.5, 0.9])
-    np.testing.assert_allclose(reliability(target, mean, std, levels), levels, atol=0.015)
-    assert np.all(reliability(target, mean, std / 3, levels) < levels)
+    np.testing.assert_allclose(
+        reliability(target, *normal_intervals(mean, std, levels)), levels, atol=0.015
+    )
+    assert np.all(reliability(target, *normal_intervals(mean, std / 3, levels)) < levels)
     for count in (20, 200):  # few samples are no reason to call a right model wrong
         samples = mean + std * generator.normal(size=(count, 20000))
-        np.testing.assert_allclose(sample_reliability(target, samples, levels), levels, atol=0.015)
+        covered = reliability(target, *sample_intervals(samples, levels))
+        np.testing.assert_allclose(covered, levels, atol=0.015)
     ten = mean + std * generator.normal(size=(10, 20000))
-    covered = sample_reliability(target, ten, np.array([0.8, 0.99]))
+    covered = reliability(target, *sample_intervals(ten, np.array([0.8, 0.99])))
     np.testing.assert_allclose(covered, [0.8, 9 / 11], atol=0.015)  # all ten cover no more
 
 
 def test_a_sure_model_covers_what_it_hits() -> None:
-    covered = reliability(np.array([1.0, 2.0]), np.array([1.0, 1.0]), np.zeros(2), np.array([0.5]))
+    ends = normal_intervals(np.array([1.0, 1.0]), np.zeros(2), np.array([0.5]))
+    covered = reliability(np.array([1.0, 2.0]), *ends)
     np.testing.assert_array_equal(covered, [0.5])
 
 
@@ -84,9 +89,9 @@ def test_bad_input_is_refused() -> None:
         auroc(np.array([np.nan]), np.ones(1))
     with pytest.raises(ValueError, match="vector"):
         correlation(np.ones((2, 2)), np.ones(4))
-    with pytest.raises(ValueError, match="as many"):
+    with pytest.raises(ValueError, match="one deviation"):
         correlation(np.ones(3), np.ones(4))
     for lengths in ((5, 9, 2, 2), (5, 5, 2, 3)):
-        with pytest.raises(ValueError, match="as many"):
+        with pytest.raises(ValueError, match="one deviation"):
             misfit_auroc(*(np.ones(length) for length in lengths))
     assert np.isnan(correlation(np.ones(0), np.ones(0)))

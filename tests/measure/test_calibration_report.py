@@ -9,6 +9,7 @@ import pytest
 from matplotlib.colors import to_hex
 
 from devote.figures.calibration_plots import draw_report
+from devote.measure import calibration as scores
 from devote.measure.calibration import calibration_report
 
 
@@ -57,7 +58,7 @@ def test_report_on_three_kinds_of_model(build: Any, least: float) -> None:
     assert walk.std[45:55].mean() > walk.std[:10].mean()
     assert json.loads(json.dumps(report.as_dict()))["auroc"] == report.numbers["auroc"]
     figure = draw_report(report)
-    assert len(figure.axes) == 5
+    assert sum(axes.axison for axes in figure.axes) == 5
     errors, coverage = (
         {line.get_label(): to_hex(line.get_color()) for line in panel.lines}
         for panel in figure.axes[:2]
@@ -68,6 +69,7 @@ def test_report_on_three_kinds_of_model(build: Any, least: float) -> None:
 @pytest.mark.parametrize("form", ["pair", "samples"])
 def test_every_number_of_a_model_that_can_be_worked_out(form: str) -> None:
     """The mean is 0, the errors are the targets; twice as unsure outside, where it errs more."""
+    stats = pytest.importorskip("scipy.stats")
     inside_y, outside_y = np.linspace(-1, 1, 101), np.linspace(-4, 4, 101)
     inside_x, outside_x = np.zeros((101, 1)), np.ones((101, 1))
     spread = np.array([-1.0, -0.5, 0.0, 0.5, 1.0]) / np.sqrt(0.5)  # mean 0, deviation 1
@@ -102,6 +104,18 @@ def test_every_number_of_a_model_that_can_be_worked_out(form: str) -> None:
         np.testing.assert_allclose(getattr(report, f"{side}_coverage"), covered, atol=0.011)
         shown = getattr(report, f"{side}_coverage")
         known[f"{side}_miscoverage"] = np.abs(shown - report.levels).mean()
+        width = np.outer(half, np.full(101, wide[0] / half[0]))
+        normal = stats.norm(0, wide[0] / half[0])
+        known[f"{side}_nll"] = -normal.logpdf(y).mean()
+        known[f"{side}_interval_score"] = scores.interval_score(y, -width, width, report.levels)
+        known[f"{side}_crps"] = (
+            scores.crps(y, np.zeros(101), np.full(101, normal.std()))
+            if form == "pair"
+            else scores.sample_crps(y, spread[:, None] * np.full(101, normal.std()))
+        )
+    everything = np.append(inside_y, outside_y), np.repeat([1.0, 2.0], 101)
+    known["sparsification_error"] = scores.sparsification_error(*everything)
+    known["fpr95"] = 0.0  # every point outside has a larger deviation than any inside
     assert report.numbers == pytest.approx(known)
     np.testing.assert_allclose(report.slices[0].std, [1.0, 1.5, 2.0])
 

@@ -12,6 +12,7 @@ from devote.measure.curves import (
     aggregate,
     bin_means,
     cut,
+    evaluations,
     interpolated,
     over_seeds,
     smoothed,
@@ -102,3 +103,14 @@ def test_one_seed_has_a_mean_and_no_error() -> None:
     found = aggregate({"a": [seed([1, 4], [0, 3])]}, 4, 4, 1)["a"]
     np.testing.assert_allclose(found.mean, [0, 1, 2, 3])
     assert np.isnan(found.error).all()
+
+
+def test_evaluations_at_the_same_steps_are_kept_one_by_one() -> None:
+    steps = np.array([0.0, 10.0, 20.0, 30.0])
+    one = SeedCurve(steps, np.array([np.nan, 1.0, np.nan, 3.0]))
+    two = SeedCurve(steps, np.array([np.nan, 3.0, np.nan, 5.0]))
+    found = evaluations([one, two])
+    assert found is not None
+    np.testing.assert_allclose(found, [[10, 30], [2, 4], [1, 1]])
+    assert evaluations([one, two], most=1) is None
+    assert evaluations([one, SeedCurve(steps, np.array([1.0, np.nan, np.nan, 3.0]))]) is None

@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 
 from devote.core.errors import UserError
-from devote.measure.statistics import iqm, probability_of_improvement, shift, stratified_bootstrap
+from devote.measure.statistics import (
+    iqm,
+    performance_profile,
+    probability_of_improvement,
+    shift,
+    stratified_bootstrap,
+)
 
 GENERATOR = np.random.default_rng(3)
 MINE, THEIRS = GENERATOR.normal(1.0, 1.0, (5, 4)), GENERATOR.normal(0.3, 2.0, (6, 4))
@@ -99,3 +105,19 @@ def test_shift_interval_holds_the_truth_as_often_as_it_says() -> None:
         found = shift(generator.exponential(size=5) + 1.0, generator.exponential(size=5))
         held += found.low <= 1.0 <= found.high
     assert held / 2000 == pytest.approx(found.level, abs=0.015)
+
+
+def test_a_performance_profile_is_the_share_of_runs_above_each_threshold() -> None:
+    scores = np.array([[0.1, 0.9], [0.3, 0.9], [0.5, 0.9]])
+    share, error = performance_profile(scores, np.array([0.0, 0.2, 0.4, 0.95]))
+    np.testing.assert_allclose(share, [1, 5 / 6, 4 / 6, 0])
+    # of a task with shares p of three runs, half of sqrt(p (1 - p) / 3); the other never varies
+    np.testing.assert_allclose(error, [0, *[np.sqrt(2 / 27) / 2] * 2, 0], atol=0.01)
+    assert np.isnan(performance_profile(scores[:2], np.zeros(1))[1]).all()
+
+
+def test_performance_profiles_agree_with_rliable() -> None:
+    library = pytest.importorskip("rliable.library")
+    thresholds = np.linspace(-2, 3, 11)
+    theirs, _ = library.create_performance_profile({"mine": MINE}, thresholds, reps=10)
+    np.testing.assert_allclose(performance_profile(MINE, thresholds)[0], theirs["mine"])

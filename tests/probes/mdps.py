@@ -1,6 +1,5 @@
 """Tiny decision problems with known values, side by side in one table of states."""
 
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from devote.core.types import Agent, Box, Choice, EnvSpec, Index, Transition, Vector
-from tiny import SAC, optimised
+from tiny import SAC
 
 DISCOUNT = 0.8
 NUM_STATES = 8
@@ -135,9 +134,7 @@ def train(
         return agent.update(state, batch, update_key)[0], None
 
     keys = jax.random.split(jax.random.key(0), updates)
-    # a long training repays the compiler's work, but not that on a world model
-    with optimised() if agent.sequence_length == 1 else nullcontext():
-        return jax.jit(lambda s, k: jax.lax.scan(update, s, k)[0])(state, keys)
+    return jax.jit(lambda s, k: jax.lax.scan(update, s, k)[0])(state, keys)
 
 
 def both_sides(spec: EnvSpec, state: int) -> tuple[jax.Array, jax.Array]:

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import jax
 import numpy as np
+import pytest
 from mdps import DISCOUNT, PROBE_SAC, SPECS, Row, both_sides, train
 
 from devote.agents.sombrl import Sombrl, SombrlSettings
@@ -34,6 +35,7 @@ def discounted(reward, probs) -> np.ndarray:
     return values
 
 
+@pytest.mark.slow
 def test_values_are_of_the_rewards_and_of_the_disagreement_that_the_explorer_meets() -> None:
     state = train(AGENT, fresh(AGENT), 1000, CHAIN)
     obs, action = (np.concatenate(x) for x in zip(*map(where, range(4)), strict=True))

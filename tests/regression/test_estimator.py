@@ -30,6 +30,7 @@ def data(rows: int = 40, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     return x, 10 + 5 * np.sin(4 * x[:, 0])
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_scikit_learn_s_own_checks() -> None:
     results = check_estimator(small(), on_fail=None)

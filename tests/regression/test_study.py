@@ -25,7 +25,15 @@ from devote.regression.study import (
     FitCheckpoint,
     FitCheckpoints,
 )
-from devote.regression.table import COLUMNS, PAPER, ModelScores, as_csv, as_markdown, regret
+from devote.regression.table import (
+    COLUMNS,
+    PAPER,
+    ModelScores,
+    as_csv,
+    as_markdown,
+    read_csv,
+    regret,
+)
 from devote.regression.training import FitSettings
 
 SCORES = ("auroc_y", "auroc_f", "rho_y", "rho_f")
@@ -297,7 +305,7 @@ def test_unknown_names_are_refused_before_anything_runs(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("settings", [{"splits": 0}, {"members": 1}])
 def test_no_splits_or_no_spread_are_refused(settings: dict[str, int]) -> None:
-    with pytest.raises(ValueError, match="1 split and 2 members"):
+    with pytest.raises(ValueError, match="1 to 1,000 splits and 2 to 1,000 members"):
         CalibrationStudy(**settings)
 
 
@@ -365,7 +373,7 @@ def test_lines_of_an_ablation_are_means_over_the_uci_sets_and_the_gp_task() -> N
     assert list(lines) == ["2 UCI sets", "GP task", "auto, 2 UCI sets", "auto, GP task"]
     assert {x: y.mean for x, y in lines["2 UCI sets"].points.items()} == {0.5: 0.5, 2.0: 0.75}
     assert lines["auto, GP task"].points.mean == 1.0
-    assert lines["auto, GP task"].colour == lines["GP task"].colour
+    assert lines["auto, GP task"].look.colour == lines["GP task"].look.colour
     figure = plots.ablation({"rho": list(lines.values())}, "length scale")
     assert len(figure.axes[0].get_legend_handles_labels()[1]) == 4
 
@@ -402,6 +410,17 @@ def test_table_marks_best_and_second_beside_the_paper() -> None:
     assert "| rfn-0.25 | **0.890** (0.303)" in text  # pooled
     assert "rfn-0.25,concrete,auroc_y,0.9000,0.0100,2,0.924" in as_csv(cells)
     assert "rfn-0.25,concrete,pooled_rho_f,0.8900,,2,0.303" in as_csv(cells)
+    read = read_csv(as_csv(cells))
+    assert [(row.model, row.dataset) for row in read] == [(c.model, c.dataset) for c in cells]
+    for row, cell in zip(read, cells, strict=True):
+        for score in ("auroc_y", "pooled_rho_f", "unknown"):
+            np.testing.assert_allclose(row.estimate(score), cell.estimate(score), atol=1e-4)
+
+
+def test_the_automatic_length_is_drawn_over_the_same_sets_as_the_others() -> None:
+    pairs = [("rfn-0.5", "wine"), ("rfn-0.5", "yacht"), ("rfn-auto", "wine")]
+    lines = ablation_lines([scores(*pair, 0.7) for pair in pairs], "rfn", "auroc_y")
+    assert [line.label for line in lines] == ["1 UCI set", "auto, 1 UCI set"]
 
 
 def test_table_says_how_many_splits_have_a_value() -> None:

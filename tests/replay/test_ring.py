@@ -162,3 +162,18 @@ def test_one_clock_for_all_is_the_same_as_one_for_each(length, written) -> None:
     again = draw(ring, each, clock + written, 60, seed=2)
     for ours, theirs in zip((*one, *sampled), (*each, *again), strict=True):
         np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("written", [3, 5, 13])
+def test_blocks_hold_every_step_once(written) -> None:
+    ring = Replay(SPECS["continuous"], capacity=11, num_envs=2)  # five rows
+    storage = ring.init()
+    for step in range(written):
+        storage = ring.add(storage, jnp.int32(step), numbered(step, 2))
+    found = []
+    for number in range(3):
+        block, valid = ring.block(storage, jnp.int32(written), jnp.int32(number), 2)
+        found += list(np.asarray(block.reward)[np.asarray(valid)])
+    assert sorted(found) == [
+        100 * s + e for s in range(max(0, written - 5), written) for e in (0, 1)
+    ]

@@ -1,4 +1,5 @@
-"""DEVOTE with one part taken out (paper, section 5, Insight 2), each as a change of its settings.
+"""DEVOTE with one part taken out (paper, section 5, Insight 2) or put in, each as a change of its
+settings.
 
 The authors' code also swaps the mean bonus for the standard deviation over indices where it takes
 out TUD or TUD-OPT. Here a part is taken out alone; the `_ucb` variants make both changes.
@@ -37,3 +38,13 @@ def no_tud(devote: DevoteSettings) -> DevoteSettings:
 def no_tud_ucb(devote: DevoteSettings) -> DevoteSettings:
     """Joint TD, read as the standard deviation over indices."""
     return replace(no_tud(devote), bonus="std")
+
+
+def devote_plus(devote: DevoteSettings) -> DevoteSettings:
+    """`devote-plus`, ours: the corrector in closed form."""
+    return replace(devote, corrector="exact")
+
+
+def true_counts(devote: DevoteSettings) -> DevoteSettings:
+    """The ceiling of coverage: 1 / sqrt(visits) of the true bins instead of a learned novelty."""
+    return replace(devote, corrector="counts", num_indices=1)

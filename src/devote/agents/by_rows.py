@@ -1,10 +1,9 @@
-"""Any agent with lookup tables, updated row by row to what the dense update would give.
+"""Lazy updates of lookup tables, equal to dense ones, around any agent.
 
 A one-hot observation of 2,500 entries makes every first layer a table of 2,500 rows, of which a
-batch of 128 transitions names at most 256. All others have no gradient, yet a dense optimiser and
-a dense Polyak step would pay for them. So tables are left as they are until somebody reads a row:
-the rows that are read are first brought up to date (`core/missed.py`), and the agent sees a state
-whose tables hold these rows and no others, and observations that count among them.
+batch of 128 transitions uses at most 256. The others have no gradient, but dense Adam and Polyak
+steps would touch them too. So a row is brought up to date only when it is read (`core/missed.py`):
+the agent sees a state whose tables hold the rows of the batch, and observations that index them.
 """
 
 from collections.abc import Iterable
@@ -17,30 +16,30 @@ from jaxtyping import Array, Int, PRNGKeyArray
 
 from devote.core.learning import Learned, Optimiser
 from devote.core.missed import Row, caught_up, missed
-from devote.core.types import Agent, EnvSpec, Index, Metrics, Observation, Transition
+from devote.core.types import Agent, EnvSpec, Index, Metrics, Observation, Transition, observe
 from devote.nets.layers import Lookup
 
 
 class LearningAgent(Agent, Protocol):
-    """An agent that says how its state moves."""
+    """An agent that lists its optimisers and targets."""
 
     @property
     def learned(self) -> tuple[Learned, ...]:
-        """Every part that an update moves by Adam; lookup tables of no part stay as they are."""
+        """Every part that an update moves by Adam; lookup tables outside of them stay fixed."""
         ...
 
 
 class ByRowsState(NamedTuple):
-    """The agent's own state, of which each row of a table is as of some update."""
+    """The wrapped agent's state; table rows may lag behind."""
 
     agent: Any
     current: Int[Array, "rows"]
-    """The number of updates after which a row was last brought up to date."""
+    """Number of updates when each row was last brought up to date."""
     updates: Int[Array, ""]
 
 
 class Place(NamedTuple):
-    """Where a learned table and all that belongs to it are among the leaves of a state."""
+    """Leaf indices of a learned table, its moments and its target."""
 
     row: tuple[int, int, int, int | None]
     """In the order of `Row`."""
@@ -50,7 +49,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class ByRows:
-    """The wrapped agent, for which rows of tables are fetched and put back."""
+    """The wrapped agent, given the table rows it needs."""
 
     agent: LearningAgent
 
@@ -87,10 +86,21 @@ class ByRows:
         agent, obs = self.read(state, obs)
         return self.agent.exploit(agent, obs, key)
 
+    def observe(
+        self,
+        state: ByRowsState,
+        steps: Transition,
+        valid: Array | None,
+        key: PRNGKeyArray,
+        number: Int[Array, ""],
+    ) -> ByRowsState:
+        """The wrapped agent's; its counts are no learned tables."""
+        return state._replace(agent=observe(self.agent, state.agent, steps, valid, key, number))
+
     def update(
         self, state: ByRowsState, batch: Transition, key: PRNGKeyArray
     ) -> tuple[ByRowsState, Metrics]:
-        """The wrapped agent's update of the rows that a batch names."""
+        """The wrapped agent's update, of the rows in the batch."""
         rows, batch = named(batch, self.spec.observation.size)
         agent, metrics = self.agent.update(self.take(state, rows), batch, key)
         updates = state.updates + 1
@@ -115,15 +125,14 @@ class ByRows:
         return self.agent.maps(*self.read(state, obs))
 
     def flushed(self, state: ByRowsState) -> ByRowsState:
-        """The state with every row up to date: that of the dense agent."""
+        """The state with every row up to date, as the dense agent has it."""
         rows = jnp.arange(self.spec.observation.size)
         return ByRowsState(
             self.take(state, rows), jnp.full_like(state.current, state.updates), state.updates
         )
 
     def read(self, state: ByRowsState, obs: Observation) -> tuple[Any, Observation]:
-        """A state that holds the rows of observations, one after another, and where each has its
-        own; what is not used of it costs nothing once compiled."""
+        """A state that holds the rows of these observations in order, and their new indices."""
         return self.take(state, obs.reshape(-1)), jnp.arange(obs.size).reshape(obs.shape)
 
     def take(self, state: ByRowsState, rows: Int[Array, "rows"]) -> Any:
@@ -143,7 +152,7 @@ class ByRows:
         return jax.tree.unflatten(structure, whole)
 
     def put(self, before: Any, after: Any, rows: Int[Array, "rows"]) -> Any:
-        """`after`, of which tables hold the given rows, with these in the tables of `before`."""
+        """`after`, its rows written into the full tables of `before`."""
         leaves, structure = _flat(before)
         learned = {at for place in self.places(leaves, structure) for at in place.row}
 
@@ -161,7 +170,7 @@ class ByRows:
         return jax.tree.unflatten(structure, [written(at, *pair) for at, pair in pairs])
 
     def places(self, leaves: list[Any], structure: Any) -> Iterable[Place]:
-        """Every learned table of a state given by its leaves."""
+        """Every learned table among the leaves of a state."""
         numbered = jax.tree.unflatten(structure, range(len(leaves)))
         for part in self.agent.learned:
             learner = part.learner(numbered)
@@ -176,15 +185,15 @@ class ByRows:
 
 
 def by_rows(agent: LearningAgent) -> Agent:
-    """The agent, wrapped if it has tables and learns by Adam, of which steps can be made up for."""
+    """The agent, wrapped if it has tables and Adam, whose missed steps have a closed form."""
     tables = isinstance(agent.spec.observation, Index)
     adam = all(part.optimiser.kind == "adam" for part in agent.learned)
     return ByRows(agent) if tables and adam else agent
 
 
 def named(batch: Transition, size: int) -> tuple[Int[Array, "rows"], Transition]:
-    """The distinct rows of a batch, rising and padded with an index past the last, and the batch
-    with observations counted among them."""
+    """The distinct rows of a batch, sorted and padded with `size`, and the batch with observations
+    as indices into them."""
     both = jnp.stack([batch.obs, batch.next_obs])
     rows = jnp.unique(both, size=min(both.size, size), fill_value=size)
     obs, next_obs = jnp.searchsorted(rows, both).astype(both.dtype)

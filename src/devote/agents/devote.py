@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from devote.agents.explorer import Explorer
 from devote.agents.sac import Policy, Sac, SacSettings, SacState
@@ -14,6 +14,7 @@ from devote.core.learning import Learned, Learner, Optimiser
 from devote.core.settings import Count, NonNegative, Positive, Share
 from devote.core.trees import interpolate
 from devote.core.types import EnvSpec, Metrics, Observation, Transition
+from devote.epistemic.exact import ExactCorrector, TrueCounts, true_counts
 from devote.epistemic.tud import (
     Propagation,
     Reading,
@@ -21,7 +22,8 @@ from devote.epistemic.tud import (
     bonus_of,
     bootstrap_mask,
     corrector_loss,
-    novelty,
+    dormant_fraction,
+    effective_rank,
     novelty_value_loss,
     passed_on,
     residual,
@@ -31,6 +33,7 @@ from devote.nets.critic import Scalar
 from devote.nets.encoder import Encoder
 from devote.nets.ensemble import Ensemble
 from devote.nets.fourier import Readout, fourier
+from devote.nets.own import Own, OwnPrior
 from devote.nets.random_mlp import RandomMlp
 
 
@@ -75,15 +78,36 @@ class DevoteSettings:
     """lambda: share of fresh weights that a soft reset mixes in; 0 for no soft resets."""
     reset_target: bool = False
     """Soften the target of rb as well (authors' code)."""
+    corrector: Literal["adam", "exact", "counts"] = "adam"
+    """How c is fitted: by gradient steps as in the paper, or in closed form (ours); counts takes
+    the true 1 / sqrt(visits) of coverage bins for c + g, to show what is possible."""
+    basis_size: Count = 512
+    """Fourier features that all indices share under an exact corrector."""
+    ridge: Positive = 1.0
+    """Visits after which an exact corrector has cancelled half of the prior."""
+    posterior_noise: bool = False
+    """Exact residuals are draws from the posterior, falling as 1 / sqrt(n) instead of 1 / n."""
+    solve_interval: Count = 4
+    """Rounds of steps between two solves of an exact corrector."""
+    unknown_value: NonNegative = 0.0
+    """V: what the unknown is worth; it takes the place of rb as |c + g| nears 1 (ours); 0: off."""
+    hopeful: bool = False
+    """Where |c + g| is high, raise the explorer's b towards its running 95th percentile, so that
+    penalties learned elsewhere do not deter it from untried actions (ours)."""
+    all_diagnostics: bool = False
+    """Log of the exploration actor's last layer the share of dormant units at a threshold of 0.025
+    (authors' code) and the effective rank, too."""
 
 
 class DevoteState(NamedTuple):
     """All that changes, and the prior."""
 
     task: SacState
-    prior: Ensemble
-    corrector: Learner
-    corrector_target: Ensemble
+    prior: Any
+    """Fixed random functions; empty under an exact corrector, which holds its own."""
+    corrector: Any
+    """A `Learner`, or an exact corrector's remainder."""
+    corrector_target: Any
     novelty_value: Learner
     novelty_value_target: Ensemble
     explorer: Policy
@@ -97,12 +121,14 @@ class Devote:
 
     settings: DevoteSettings
     spec: EnvSpec
+    own: Own = field(default_factory=Own)
+    """Networks, prior and optimiser in place of those that the settings describe."""
     sequence_length: ClassVar[int] = 1
 
     @cached_property
     def sac(self) -> Sac:
         """The backbone: task value and exploitation actor."""
-        return Sac(self.settings.sac, self.spec)
+        return Sac(self.settings.sac, self.spec, self.own)
 
     @cached_property
     def explorer(self) -> Explorer:
@@ -111,7 +137,26 @@ class Devote:
 
     @cached_property
     def corrector_optimiser(self) -> Optimiser:
-        return Optimiser(self.settings.corrector_rate, kind=self.settings.sac.optimiser)
+        return self.sac.optimiser(self.settings.corrector_rate)
+
+    @cached_property
+    def exact(self) -> ExactCorrector | TrueCounts | None:
+        """The corrector in closed form, where it is asked for."""
+        s = self.settings
+        if s.corrector == "adam":
+            return None
+        if s.corrector == "counts":
+            return true_counts(self.spec, s.num_indices)
+        return ExactCorrector(
+            self.spec,
+            s.num_indices,
+            s.prior_sees_action,
+            s.basis_size,
+            s.length_scale,
+            s.ridge,
+            s.posterior_noise,
+            s.solve_interval,
+        )
 
     def build_prior(self, key: PRNGKeyArray, sees_action: bool) -> Ensemble:
         """Fresh random functions, one per index; the corrector is another such draw."""
@@ -119,6 +164,8 @@ class Devote:
         action_size = self.spec.action.size if sees_action else 0
 
         def build(member_key: PRNGKeyArray) -> Any:
+            if self.own.prior is not None:
+                return OwnPrior(member_key, self.own.prior, Encoder(space), action_size)
             if s.prior == "fourier":
                 raw = Encoder(space)  # the length scale is in units of the observation
                 return fourier(
@@ -139,13 +186,13 @@ class Devote:
     def init(self, key: PRNGKeyArray) -> DevoteState:
         """A fresh state."""
         task_key, prior_key, corrector_key, value_key, explorer_key = jax.random.split(key, 5)
-        corrector = self.build_prior(corrector_key, self.settings.corrector_sees_action)
+        prior, corrector, corrector_target = self.start_residual(prior_key, corrector_key)
         novelty_value = self.build_novelty_value(value_key)
         return DevoteState(
             task=self.sac.init(task_key),
-            prior=self.build_prior(prior_key, self.settings.prior_sees_action),
-            corrector=self.corrector_optimiser.start(corrector),
-            corrector_target=jax.tree.map(jnp.copy, corrector),
+            prior=prior,
+            corrector=corrector,
+            corrector_target=corrector_target,
             novelty_value=self.sac.critic_optimiser.start(novelty_value),
             novelty_value_target=jax.tree.map(jnp.copy, novelty_value),
             explorer=self.sac.start_policy(explorer_key),
@@ -153,18 +200,30 @@ class Devote:
             resets=jnp.zeros((), jnp.int32),
         )
 
+    def start_residual(
+        self, prior_key: PRNGKeyArray, corrector_key: PRNGKeyArray
+    ) -> tuple[Any, Any, Any]:
+        """Fresh prior, corrector and target of the corrector."""
+        if self.exact is not None:
+            return (), self.exact.init(prior_key), ()
+        prior = self.build_prior(prior_key, self.settings.prior_sees_action)
+        corrector = self.build_prior(corrector_key, self.settings.corrector_sees_action)
+        learner = self.corrector_optimiser.start(corrector)
+        return prior, learner, jax.tree.map(jnp.copy, corrector)
+
     @property
     def learned(self) -> tuple[Learned, ...]:
         """SAC's, the corrector and the novelty value with their targets, and the explorer."""
         s = self.settings
+        corrector = Learned(
+            lambda state: state.corrector,
+            self.corrector_optimiser,
+            lambda state: state.corrector_target,
+            s.corrector_polyak,
+        )
         return (
             *(part.within(lambda state: state.task) for part in self.sac.learned),
-            Learned(
-                lambda state: state.corrector,
-                self.corrector_optimiser,
-                lambda state: state.corrector_target,
-                s.corrector_polyak,
-            ),
+            *((corrector,) if self.exact is None else ()),
             Learned(
                 lambda state: state.novelty_value,
                 self.sac.critic_optimiser,
@@ -184,6 +243,30 @@ class Devote:
         """The exploration actor makes all the data."""
         return state.explorer.actor.net.sample(obs, key), memory
 
+    def observe(
+        self,
+        state: DevoteState,
+        steps: Transition,
+        valid: Array | None,
+        key: PRNGKeyArray,
+        number: Int[Array, ""],
+    ) -> DevoteState:
+        """An exact corrector takes in every step once."""
+        if self.exact is None:
+            return state
+        corrector = self.exact.observe(state.corrector, steps.obs, steps.action, valid, key, number)
+        return state._replace(corrector=corrector)
+
+    @property
+    def counts(self) -> bool:
+        """Whether steps that were counted must be counted again when seen in other units."""
+        return isinstance(self.exact, ExactCorrector)
+
+    def forget(self, state: DevoteState) -> DevoteState:
+        """The state before an exact corrector has counted any step."""
+        assert isinstance(self.exact, ExactCorrector)
+        return state._replace(corrector=self.exact.forget(state.corrector))
+
     def exploit(
         self, state: DevoteState, obs: Observation, key: PRNGKeyArray | None = None
     ) -> Array:
@@ -201,9 +284,7 @@ class Devote:
         mask = bootstrap_mask(
             mask_key, s.num_indices, batch.reward.shape[0], s.bootstrap_probability
         )
-        corrector, corrector_metrics = self.corrector_optimiser.descend(
-            state.corrector, corrector_loss, state.prior, batch, mask
-        )
+        corrector, corrector_target, corrector_metrics = self.fit_corrector(state, batch, mask)
         novelty_value, value_metrics = self.sac.critic_optimiser.descend(
             state.novelty_value,
             novelty_value_loss,
@@ -214,7 +295,7 @@ class Devote:
         state = state._replace(
             task=task,
             corrector=corrector,
-            corrector_target=interpolate(state.corrector_target, corrector.net, s.corrector_polyak),
+            corrector_target=corrector_target,
             novelty_value=novelty_value,
             novelty_value_target=interpolate(
                 state.novelty_value_target, novelty_value.net, s.sac.polyak
@@ -223,42 +304,81 @@ class Devote:
         state, explorer_metrics = self.improve_explorer(state, batch.obs, explore_key)
         return state, task_metrics | corrector_metrics | value_metrics | explorer_metrics
 
+    def fit_corrector(
+        self, state: DevoteState, batch: Transition, mask: Float[Array, "index batch"]
+    ) -> tuple[Any, Any, Metrics]:
+        """A step of the corrector and its target; an exact one is at its minimum already."""
+        if self.exact is not None:
+            left = jnp.abs(self.residual(state, batch.obs, batch.action)).mean()
+            return state.corrector, (), {"explore/novelty": left}
+        corrector, metrics = self.corrector_optimiser.descend(
+            state.corrector, corrector_loss, state.prior, batch, mask
+        )
+        rate = self.settings.corrector_polyak
+        return corrector, interpolate(state.corrector_target, corrector.net, rate), metrics
+
+    def residual(
+        self, state: DevoteState, obs: Observation, action: Array, at_target: bool = False
+    ) -> Float[Array, "index batch"]:
+        """c + g, of the corrector or of its target."""
+        if self.exact is not None:
+            return self.exact.residual(state.corrector, obs, action)
+        corrector = state.corrector_target if at_target else state.corrector.net
+        return residual(corrector, state.prior, obs, action)
+
     def novelty_target(
         self, state: DevoteState, batch: Transition, key: PRNGKeyArray
     ) -> Float[Array, "index batch"]:
         """gamma (|c + g| + rb)(s', a', z) at target networks, a' from the exploration actor."""
 
         def ahead(obs: Observation, action: Array) -> Float[Array, "index batch"]:
-            local = passed_on(
-                state.corrector_target, state.prior, obs, action, self.settings.propagation
-            )
-            return local + state.novelty_value_target(obs, action)
+            local = self.residual(state, obs, action, at_target=True)
+            value = state.novelty_value_target(obs, action)
+            return passed_on(local, value, self.settings.propagation, self.settings.unknown_value)
 
         value, _ = state.explorer.actor.net.expect(batch.next_obs, key, ahead)
         return self.settings.sac.discount * batch.discount * value
+
+    def value(
+        self, state: DevoteState, obs: Observation, action: Array
+    ) -> Float[Array, "index batch"]:
+        """Q(s, a, z) = b + rb + c + g."""
+        local = self.residual(state, obs, action)
+        return state.task.task_value.net(obs, action) + state.novelty_value.net(obs, action) + local
 
     def bonus(self, state: DevoteState, obs: Observation, action: Array) -> Float[Array, "batch"]:
         """The mean over z of rb + |c + g| (eq. 13), or the spread over z of rb + c + g."""
         value = state.novelty_value.net(obs, action)
         local = jnp.zeros_like(value)
         if self.settings.bonus_has_novelty:
-            local = residual(state.corrector.net, state.prior, obs, action)
-        return bonus_of(self.settings.bonus, value, local)
+            local = self.residual(state, obs, action)
+        return bonus_of(self.settings.bonus, local, value, self.settings.unknown_value)
 
     def optimistic_value(
         self, state: DevoteState, obs: Observation, action: Array
     ) -> Float[Array, "batch"]:
         """b / S + beta * bonus: what the exploration actor maximises."""
-        task_value, bonus = state.task.task_value.net, partial(self.bonus, state)
+        task_value, bonus = partial(self.hoped_value, state), partial(self.bonus, state)
         return self.explorer.optimistic_value(state.value_scale, task_value, bonus, obs, action)
+
+    def hoped_value(
+        self, state: DevoteState, obs: Observation, action: Array
+    ) -> Float[Array, "batch"]:
+        """b as the explorer sees it: with `hopeful`, raised towards its 95th percentile where
+        |c + g| is high."""
+        value = state.task.task_value.net(obs, action)
+        if not self.settings.hopeful:
+            return value
+        unknown = jnp.minimum(1.0, jnp.abs(self.residual(state, obs, action))).mean(axis=0)
+        return value + unknown * jnp.maximum(0.0, state.value_scale.high - value)
 
     def improve_explorer(
         self, state: DevoteState, obs: Observation, key: PRNGKeyArray
     ) -> tuple[DevoteState, Metrics]:
         """One step of the exploration actor up the optimistic value; S follows the task value."""
-        task_value, bonus = state.task.task_value.net, partial(self.bonus, state)
+        optimistic, task_value = partial(self.optimistic_value, state), state.task.task_value.net
         explorer, scale, metrics = self.explorer.improve(
-            state.explorer, state.value_scale, task_value, bonus, obs, key
+            state.explorer, state.value_scale, optimistic, task_value, obs, key
         )
         return state._replace(explorer=explorer, value_scale=scale), metrics
 
@@ -282,18 +402,25 @@ class Devote:
 
     def diagnose(self, state: DevoteState, batch: Transition) -> Metrics:
         """Dormant units of the exploration actor, S, resets so far, and the spread of Q over z."""
-        local = residual(state.corrector.net, state.prior, batch.obs, batch.action)
+        local = self.residual(state, batch.obs, batch.action)
         unsure = state.novelty_value.net(batch.obs, batch.action) + local  # b has no z
-        return self.explorer.diagnose(state.explorer, state.value_scale, batch) | {
+        metrics = self.explorer.diagnose(state.explorer, state.value_scale, batch) | {
             "plasticity/reset_count": state.resets,
             "epistemic/sigma_q": unsure.std(axis=0).mean(),
         }
+        if self.settings.all_diagnostics:
+            last = state.explorer.actor.net.body.hidden(batch.obs)[-1]
+            metrics["plasticity/dormant_last"] = dormant_fraction([last], threshold=0.025)
+            metrics["plasticity/effective_rank"] = effective_rank(last)
+        return metrics
 
     def maps(self, state: DevoteState, obs: Observation) -> dict[str, Array]:
-        """Mean |c + g| and rb at the exploration actor's mode, as in the paper's snapshots."""
+        """Mean |c + g| and rb at the exploration actor's mode, as in the paper's snapshots; what it
+        climbs there; and the task value at the exploitation actor's."""
         action = state.explorer.actor.net.mode(obs)
-        local = novelty(state.corrector.net, state.prior, obs, action)
+        local = self.residual(state, obs, action)
         return {
-            "novelty |c + g|": local.mean(axis=0),
+            "novelty |c + g|": jnp.abs(local).mean(axis=0),
             "novelty value rb": state.novelty_value.net(obs, action).mean(axis=0),
-        }
+            "optimistic value": self.optimistic_value(state, obs, action),
+        } | self.sac.maps(state.task, obs)

@@ -6,7 +6,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from devote.agents.sac import Policy, Sac
 from devote.core.types import Metrics, Observation, Transition
-from devote.epistemic.tud import ValueScale, dormant_fraction
+from devote.epistemic.tud import ValueScale, dormancy
 from devote.nets.actor import Value
 
 
@@ -31,23 +31,17 @@ class Explorer:
         self,
         policy: Policy,
         scale: ValueScale,
+        optimistic: Value,
         task_value: Value,
-        bonus: Value,
         obs: Observation,
         key: PRNGKeyArray,
     ) -> tuple[Policy, ValueScale, Metrics]:
         """One step of the actor up the optimistic value; S follows the task value."""
-
-        def value(obs: Observation, action: Array) -> Array:
-            return self.optimistic_value(scale, task_value, bonus, obs, action)
-
-        improved, metrics = self.sac.improve_explorer(policy, obs, value, key)
+        improved, metrics = self.sac.improve_explorer(policy, obs, optimistic, key)
         action = policy.actor.net.sample(obs, key)  # the key of the step: the same draw
         return improved, scale.follow(task_value(obs, action)), metrics
 
     def diagnose(self, policy: Policy, scale: ValueScale, batch: Transition) -> Metrics:
         """Dormant units of the actor, and S."""
-        return {
-            "plasticity/dormant_frac": dormant_fraction(policy.actor.net.body.hidden(batch.obs)),
-            "explore/value_scale": scale.divisor,
-        }
+        hidden = policy.actor.net.body.hidden(batch.obs)
+        return dormancy(hidden) | {"explore/value_scale": scale.divisor}

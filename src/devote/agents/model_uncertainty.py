@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from devote.agents.world_model import WorldModel, WorldModelSettings, in_time, world_model_loss
 from devote.core.errors import UserError
 from devote.core.learning import Learned, Learner, Optimiser
-from devote.core.settings import Count, NonNegative, Positive
+from devote.core.settings import Count, Few, NonNegative, Positive
 from devote.core.types import Index, Metrics, Observation, Transition
 from devote.epistemic.disagreement import (
     Guess,
@@ -39,7 +39,7 @@ class UncertaintySettings:
     """Members of the disagreement ensemble."""
     guesser_width: Count = 192
     """Units in each hidden layer of a member."""
-    guesser_depth: Count = 2
+    guesser_depth: Few = 2
     """Hidden layers of a member."""
     guesser_length: NonNegative = 0.0
     """Length scale of the Fourier features that the ensemble sees; 0 for what critics see."""

@@ -1,35 +1,44 @@
-"""Any agent, seeing every entry of the observation relative to its range."""
+"""Normalised observations for any agent."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from math import isfinite
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from devote.core.trees import where
-from devote.core.types import Agent, EnvSpec, Metrics, Observation, Transition, Vector
+from devote.core.types import (
+    Agent,
+    EnvSpec,
+    Metrics,
+    Observation,
+    Transition,
+    Vector,
+    observe,
+)
 from devote.epistemic.moments import Moments, moments
 
 CONSTANT = 1e-4
-"""An entry that has moved less than this, in its own unit, is left at its unit."""
+"""An entry with a smaller standard deviation is not scaled."""
 SPREAD = 2.0
-"""Standard deviations that make up half the range of an entry without bounds."""
+"""Standard deviations that count as half the range of an entry without bounds."""
 
 
 class View(NamedTuple):
-    """The middle and half the range of every entry."""
+    """Centre and half-range of every entry."""
 
     middle: Float[Array, "entries"]
     half: Float[Array, "entries"]
 
     def __call__(self, obs: Observation) -> Observation:
-        """Observations in which [-1, 1] is the usual range; what lies outside stays outside."""
+        """Observations scaled to about [-1, 1], not clipped."""
         return (obs - self.middle) / self.half
 
 
 class NormalisedState(NamedTuple):
-    """The agent's own state, and how it sees."""
+    """The wrapped agent's state and the normalisation."""
 
     agent: Any
     view: View
@@ -39,11 +48,11 @@ class NormalisedState(NamedTuple):
 
 @dataclass(frozen=True)
 class Normalised:
-    """Bounds where the task gives them; elsewhere moments of the data, in views that stand still.
+    """Scales by the task's bounds, or by moments of the data where there are none.
 
-    The view is taken anew only at updates 1, 2, 4, 8 and so on. In between, the fixed prior is a
-    fixed function of the observation, so that novelty falls for no other reason than learning;
-    and each new view rests on twice the data of the one before, so that it soon changes little.
+    The moments that scale are renewed only at updates 1, 2, 4, 8 and so on. In between the prior
+    is a fixed function of the observation, so that novelty falls by learning alone; and each
+    renewal has twice the data of the one before, so that it soon changes little.
     """
 
     agent: Agent
@@ -56,14 +65,14 @@ class Normalised:
 
     @property
     def bounds(self) -> View:
-        """What the task says; not finite where it says nothing."""
+        """By the task's bounds; not finite where it has none."""
         space = self.spec.observation
         assert isinstance(space, Vector)
         low, high = jnp.asarray(space.low), jnp.asarray(space.high)
         return View((low + high) / 2, (high - low) / 2)
 
     def look(self, seen: Moments) -> View:
-        """Bounds, and what the data say where there are none."""
+        """By the bounds, and by the data where there are none."""
         bounds = self.bounds
         known = jnp.isfinite(bounds.half)
         moved = jnp.sqrt(seen.variance)
@@ -71,7 +80,7 @@ class Normalised:
         return View(jnp.where(known, bounds.middle, seen.mean), jnp.where(known, bounds.half, half))
 
     def init(self, key: PRNGKeyArray) -> NormalisedState:
-        """A fresh state; entries without bounds are seen as they are until the first update."""
+        """A fresh state; entries without bounds are not scaled until the first update."""
         seen = moments((self.spec.observation.size,))
         plain = seen._replace(variance=jnp.zeros_like(seen.variance))
         return NormalisedState(self.agent.init(key), self.look(plain), seen, jnp.int32(0))
@@ -92,10 +101,34 @@ class Normalised:
         """The wrapped agent's best guess, or with a key a draw."""
         return self.agent.exploit(state.agent, state.view(obs), key)
 
+    def observe(
+        self,
+        state: NormalisedState,
+        steps: Transition,
+        valid: Array | None,
+        key: PRNGKeyArray,
+        number: Int[Array, ""],
+    ) -> NormalisedState:
+        """The wrapped agent's, of normalised steps."""
+        agent = observe(self.agent, state.agent, _through(state.view, steps), valid, key, number)
+        return state._replace(agent=agent)
+
+    @property
+    def recounts(self) -> bool:
+        """Whether the wrapped agent counts steps, and the scales of its inputs may change."""
+        space = self.spec.observation
+        assert isinstance(space, Vector)
+        moves = not all(isfinite(edge) for edge in (*space.low, *space.high))
+        return moves and getattr(self.agent, "counts", False)
+
+    def forget(self, state: NormalisedState) -> NormalisedState:
+        """The state before the wrapped agent has counted any step."""
+        return state._replace(agent=self.agent.forget(state.agent))  # type: ignore[attr-defined]
+
     def update(
         self, state: NormalisedState, batch: Transition, key: PRNGKeyArray
     ) -> tuple[NormalisedState, Metrics]:
-        """Count the batch, renew the view if it is due, and let the agent learn through it."""
+        """Update the moments, renew the scales if due, and update the agent."""
         seen, updates = state.seen.follow(batch.obs), state.updates + 1
         due = (updates & (updates - 1)) == 0
         view = where(due, self.look(seen), state.view)
@@ -118,11 +151,13 @@ class Normalised:
 
 
 def normalised(build: Callable[[Any, EnvSpec], Agent], settings: Any, spec: EnvSpec) -> Agent:
-    """The agent, wrapped if observations have units of their own or are bytes."""
+    """The agent, wrapped if observations have physical units or are bytes."""
     space = spec.observation
     if not (isinstance(space, Vector) and (space.own_units or space.dtype == "uint8")):
         return build(settings, spec)
-    inner = replace(spec, observation=Vector((-1.0,) * space.size, (1.0,) * space.size))
+    # bins are those of observations as they are, which the wrapped agent does not see
+    view = Vector((-1.0,) * space.size, (1.0,) * space.size)
+    inner = replace(spec, observation=view, grid=None)
     return Normalised(build(settings, inner), spec)
 
 

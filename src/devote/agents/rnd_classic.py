@@ -7,7 +7,7 @@ says what replay and SAC change.
 """
 
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, NamedTuple
 
 import jax
@@ -213,9 +213,9 @@ class RndClassic:
         self, state: RndClassicState, obs: Observation, key: PRNGKeyArray
     ) -> tuple[RndClassicState, Metrics]:
         """One step of the exploration actor up the optimistic value; S follows the task value."""
-        task_value, bonus = state.task.task_value.net, state.intrinsic_value.net
+        optimistic, task_value = partial(self.optimistic_value, state), state.task.task_value.net
         explorer, scale, metrics = self.explorer.improve(
-            state.explorer, state.value_scale, task_value, bonus, obs, key
+            state.explorer, state.value_scale, optimistic, task_value, obs, key
         )
         return state._replace(explorer=explorer, value_scale=scale), metrics
 
@@ -228,10 +228,12 @@ class RndClassic:
         return self.explorer.diagnose(state.explorer, state.value_scale, batch)
 
     def maps(self, state: RndClassicState, obs: Observation) -> dict[str, Array]:
-        """The error, and the intrinsic value at the exploration actor's mode."""
+        """The error, the values at the exploration actor's mode, and the task value."""
         action = state.explorer.actor.net.mode(obs)
         value = state.intrinsic_value.net(obs, action)
-        return {"prediction error": self.novelty(state, obs), "intrinsic value": value}
+        optimistic = self.optimistic_value(state, obs, action)
+        own = {"prediction error": self.novelty(state, obs), "intrinsic value": value}
+        return own | {"optimistic value": optimistic} | self.sac.maps(state.task, obs)
 
 
 def _start_moments(space: Vector | Index) -> Moments:

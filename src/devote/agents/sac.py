@@ -1,7 +1,7 @@
 """The backbone and the baseline: SAC with one critic, a two-hot head and reward-only targets."""
 
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import jax
@@ -9,13 +9,14 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from devote.core.learning import Learned, Learner, Optimiser
-from devote.core.settings import Count, Finite, NonNegative, Positive, Share, Whole
+from devote.core.settings import Count, Few, Finite, NonNegative, Positive, Share, Whole
 from devote.core.trees import interpolate
 from devote.core.types import EnvSpec, Metrics, Observation, Transition
-from devote.epistemic.tud import dormant_fraction
+from devote.epistemic.tud import dormancy
 from devote.nets.actor import Actor, Value, actor, target_entropy
-from devote.nets.critic import Critic, Head, Scalar, TwoHot
+from devote.nets.critic import Critic, Head, Scalar, Twin, TwoHot
 from devote.nets.encoder import Encoder
+from devote.nets.own import Own
 
 
 @dataclass(frozen=True)
@@ -28,14 +29,16 @@ class SacSettings:
     """Rate at which target networks follow."""
     critic_width: Count = 1024
     """Units in each hidden layer of a critic."""
-    critic_depth: Count = 3
+    critic_depth: Few = 3
     """Hidden layers of a critic."""
     actor_width: Count = 192
     """Units in each hidden layer of an actor."""
-    actor_depth: Count = 3
+    actor_depth: Few = 3
     """Hidden layers of an actor."""
     value_head: Literal["two_hot", "scalar"] = "two_hot"
     """How the task value is regressed: two_hot over bins, or one scalar."""
+    twin_critic: bool = False
+    """Learn two task values and take the smaller, as SAC usually does; the paper has one."""
     learning_rate: Positive = 3e-4
     """Learning rate of critics and actors."""
     critic_weight_decay: NonNegative = 1e-2
@@ -72,7 +75,7 @@ class SacState(NamedTuple):
 
     policy: Policy
     task_value: Learner
-    task_value_target: Critic
+    task_value_target: Critic | Twin
 
 
 @dataclass(frozen=True)
@@ -81,6 +84,8 @@ class Sac:
 
     settings: SacSettings
     spec: EnvSpec
+    own: Own = field(default_factory=Own)
+    """Networks and optimiser in place of those that the settings describe."""
     sequence_length: ClassVar[int] = 1
 
     @cached_property
@@ -91,12 +96,15 @@ class Sac:
 
     @cached_property
     def actor_optimiser(self) -> Optimiser:
-        return Optimiser(self.settings.learning_rate, kind=self.settings.optimiser)
+        return self.optimiser(self.settings.learning_rate)
 
     @cached_property
     def critic_optimiser(self) -> Optimiser:
-        s = self.settings
-        return Optimiser(s.learning_rate, s.critic_weight_decay, s.optimiser)
+        return self.optimiser(self.settings.learning_rate, self.settings.critic_weight_decay)
+
+    def optimiser(self, rate: float, weight_decay: float = 0.0) -> Optimiser:
+        """The optimiser of a network: the user's own, or that of the settings."""
+        return Optimiser(rate, weight_decay, self.own.optimiser or self.settings.optimiser)
 
     @cached_property
     def temperature_optimiser(self) -> Optimiser:
@@ -104,14 +112,25 @@ class Sac:
 
     def build_actor(self, key: PRNGKeyArray) -> Actor:
         """A fresh policy network."""
-        hidden = (self.settings.actor_width,) * self.settings.actor_depth
+        s = self.settings
+        hidden = self.own.network or (s.actor_width,) * s.actor_depth
         return actor(key, self.encoder, self.spec.action, hidden)
 
     def build_critic(self, key: PRNGKeyArray, head: Head) -> Critic:
         """A fresh action value that predicts 0 everywhere."""
         s = self.settings
-        hidden = (s.critic_width,) * s.critic_depth
+        hidden = self.own.network or (s.critic_width,) * s.critic_depth
         return Critic(key, self.encoder, self.spec.action, hidden, head, s.action_gain)
+
+    @property
+    def head(self) -> Head:
+        """How task values are read and regressed."""
+        return TwoHot() if self.settings.value_head == "two_hot" else Scalar()
+
+    def build_task_value(self, key: PRNGKeyArray) -> Critic | Twin:
+        """A fresh b."""
+        build = partial(self.build_critic, head=self.head)
+        return Twin(key, build) if self.settings.twin_critic else build(key)
 
     def start_policy(self, key: PRNGKeyArray) -> Policy:
         """A fresh actor with the initial temperature."""
@@ -124,8 +143,7 @@ class Sac:
     def init(self, key: PRNGKeyArray) -> SacState:
         """A fresh state; the target is a copy of the critic."""
         actor_key, critic_key = jax.random.split(key)
-        head: Head = TwoHot() if self.settings.value_head == "two_hot" else Scalar()
-        critic = self.build_critic(critic_key, head)
+        critic = self.build_task_value(critic_key)
         return SacState(
             policy=self.start_policy(actor_key),
             task_value=self.critic_optimiser.start(critic),
@@ -210,8 +228,7 @@ class Sac:
 
     def diagnose(self, state: SacState, batch: Transition) -> Metrics:
         """Dormant units of the actor."""
-        hidden = state.policy.actor.net.body.hidden(batch.obs)
-        return {"plasticity/dormant_frac": dormant_fraction(hidden)}
+        return dormancy(state.policy.actor.net.body.hidden(batch.obs))
 
     def maps(self, state: SacState, obs: Observation) -> dict[str, Array]:
         """The task value under the actor."""
@@ -219,7 +236,7 @@ class Sac:
 
 
 def task_value_loss(
-    task_value: Critic, batch: Transition, target: Float[Array, "batch"]
+    task_value: Critic | Twin, batch: Transition, target: Float[Array, "batch"]
 ) -> tuple[Array, Metrics]:
     """Regress b(s, a) on its target (eq. 6)."""
     loss = jnp.mean(task_value.loss(batch.obs, batch.action, jax.lax.stop_gradient(target)))

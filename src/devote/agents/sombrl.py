@@ -89,7 +89,7 @@ class Sombrl:
         """A fresh state; the intrinsic critic is built like the task's."""
         task_key, model_key, value_key, explorer_key = jax.random.split(key, 4)
         task = self.sac.init(task_key)
-        value = self.sac.build_critic(value_key, task.task_value.net.head)
+        value = self.sac.build_critic(value_key, self.sac.head)
         explorer = self.sac.start_policy(explorer_key)
         log_weight = jnp.log(jnp.float32(self.settings.intrinsic_weight))
         return SombrlState(
@@ -213,12 +213,13 @@ class Sombrl:
         return self.sac.diagnose(state.task._replace(policy=state.explorer), batch)
 
     def maps(self, state: SombrlState, obs: Observation) -> dict[str, Array]:
-        """Disagreement and its value at the exploration actor's mode."""
+        """Disagreement and values at the exploration actor's mode, and the task value."""
         action = state.explorer.actor.net.mode(obs)
         return {
             "disagreement": self.uncertainty(state.beliefs, obs, action),
             "intrinsic value": state.intrinsic_value.net(obs, action),
-        }
+            "optimistic value": self.optimistic_value(state, obs, action),
+        } | self.sac.maps(state.task, obs)
 
 
 def weight_loss(log_weight: Array, surplus: Array, penalty: float) -> tuple[Array, Metrics]:

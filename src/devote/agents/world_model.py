@@ -14,7 +14,7 @@ import optax
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from devote.core.errors import UserError
-from devote.core.settings import Count, NonNegative, Share
+from devote.core.settings import Count, Few, NonNegative, Share
 from devote.core.types import Index, Metrics, Observation, Transition
 from devote.nets.critic import TwoHot
 from devote.nets.encoder import Encoder
@@ -32,7 +32,7 @@ class WorldModelSettings:
 
     model_width: Count = 192
     """Width of every hidden layer, and size of the embedding of an observation."""
-    model_depth: Count = 3
+    model_depth: Few = 3
     """Hidden layers of encoder and decoder."""
     memory_size: Count = 1536
     """Deterministic part of the latent state."""

@@ -1,4 +1,8 @@
-"""The one look at what environments on the host return, before anything is learned from it."""
+"""The one check of what environments on the host return, before anything is learned from it.
+
+`read_reset` and `read_step` look at the form of a single Gymnasium environment's results; `Guard`
+looks at the arrays that every `HostEnv` returns.
+"""
 
 from typing import Any
 
@@ -7,22 +11,59 @@ import numpy as np
 from devote.core.errors import UserError
 from devote.core.types import Choice, EnvSpec, HostStep, Index, Vector
 
-FAR = 0.5
-"""How far beyond a bound that the task promised an entry may lie, in widths of its range. Many
-environments overshoot their bounds a little, which `check-env` reports; farther out the bounds, or
-the units, are wrong, and the agent would see numbers that its scaling was not made for."""
+MARGIN = 0.5
+"""How far beyond its bounds an entry may lie, in widths of its range. Many environments overshoot a
+little, which `check-env` reports; farther out the bounds or the units are wrong, and the agent
+would see numbers that its scaling was not made for."""
 MORE = "; `devote check-env` shows more"
 
 
-class Guard:
-    """Holds environments to their spec; what it refuses names the environment and the step."""
+def read_reset(result: Any) -> tuple[Any, dict]:
+    """`(obs, info)`; anything else is refused."""
+    if not isinstance(result, tuple) or len(result) != 2 or not isinstance(result[1], dict):
+        raise UserError("reset to return (obs, info)", _form(result), "return obs, {}")
+    return result
 
-    def __init__(self, spec: EnvSpec, bounds: bool = True, more: str = MORE) -> None:
+
+def read_step(result: Any) -> tuple[Any, Any, bool, bool, dict]:
+    """`(obs, reward, terminated, truncated, info)`; anything else is refused."""
+    if not isinstance(result, tuple) or len(result) != 5:
+        fix = "return obs, reward, terminated, truncated, {}"
+        raise UserError("step to return 5 values", _form(result), fix)
+    _, reward, terminated, truncated, info = result
+    number = np.asarray(reward)
+    if number.dtype.kind not in "biuf" or number.ndim != 0:
+        got = f"{type(reward).__name__} {number.dtype} of shape {number.shape}"
+        raise UserError("reward to be one number", got, "return float(reward)")
+    for name, flag in (("terminated", terminated), ("truncated", truncated)):
+        if np.asarray(flag).dtype.kind != "b" or np.ndim(flag) != 0:
+            got = f"{type(flag).__name__} {flag!r:.40}"
+            raise UserError(f"{name} to be True or False", got, f"return bool({name})")
+    if not isinstance(info, dict):
+        raise UserError("info to be a dict", type(info).__name__, "return {} when there is none")
+    return result
+
+
+def _form(result: Any) -> str:
+    if isinstance(result, tuple):
+        return f"{len(result)} values: " + ", ".join(type(value).__name__ for value in result)
+    return type(result).__name__
+
+
+class Guard:
+    """Holds environments to their spec; its errors name the environment and the step.
+
+    A `margin` of infinity only asks for finite observations; `rows` is what a batch consists of.
+    """
+
+    def __init__(
+        self, spec: EnvSpec, margin: float = MARGIN, more: str = MORE, rows: str = "environment"
+    ) -> None:
         space = spec.observation
-        self.spec, self.more = spec, more
+        self.spec, self.margin, self.more, self.rows = spec, margin, more, rows
         self.shape = () if isinstance(space, Index) else (space.size,)
         self.dtype = np.dtype(np.int32 if isinstance(space, Index) else space.dtype)
-        self.low, self.high = _limits(space, self.dtype, bounds)
+        self.low, self.high = _limits(space, self.dtype, margin)
 
     def obs(
         self,
@@ -32,9 +73,9 @@ class Guard:
         action: np.ndarray | None = None,
         valid: np.ndarray | None = None,
     ) -> None:
-        """Observations of every environment: shape, type, and numbers that can be learned from."""
+        """Check the observations of every environment: shape, type, finite, within bounds."""
         self._require_array("observations", obs, (num_envs, *self.shape), self.dtype, when)
-        fits = (obs >= self.low) & (obs <= self.high)  # not so for NaN
+        fits = (obs >= self.low) & (obs <= self.high)  # False for NaN
         if fits.all():
             return
         wrong = ~fits.reshape(num_envs, -1)
@@ -43,11 +84,12 @@ class Guard:
         if wrong.any():
             env, entry = map(int, np.argwhere(wrong)[0])
             value = obs.reshape(num_envs, -1)[env, entry]
-            got = f"{value} from environment {env} in {when}{self._after(action, env)}"
-            raise UserError(*self._expected(value, entry, got))
+            expected, fix = self._expected(value, entry)
+            got = f"{value}{self._where(env, when, action)}"
+            raise UserError(expected, got, fix + self.more)
 
     def step(self, step: HostStep, action: np.ndarray, when: str) -> None:
-        """Everything that a step gives."""
+        """Check everything that a step returns."""
         num_envs = len(action)
         for name in ("terminated", "truncated", "success", "valid"):
             self._require_array(name, getattr(step, name), (num_envs,), np.dtype(bool), when)
@@ -61,11 +103,11 @@ class Guard:
         self.obs(step.next_obs, num_envs, when, action, step.valid)
 
     def finite(self, name: str, values: np.ndarray, when: str, action: np.ndarray | None) -> None:
-        """One number of each environment, such as a reward."""
+        """Check one number of each environment, such as a reward."""
         wrong = ~np.isfinite(values)
         if wrong.any():
             env = int(np.argmax(wrong))
-            got = f"{values[env]} from environment {env} in {when}{self._after(action, env)}"
+            got = f"{values[env]}{self._where(env, when, action)}"
             fix = f"look for a division by 0 or a log of 0{self.more}"
             raise UserError(f"a finite {name}", got, fix)
 
@@ -79,39 +121,41 @@ class Guard:
             fix = f"return such an array{self.more}"
             raise UserError(f"{name}: {dtype} of shape {shape}", f"{kind} in {when}", fix)
 
-    def _after(self, action: np.ndarray | None, env: int) -> str:
+    def _where(self, env: int, when: str, action: np.ndarray | None) -> str:
+        where = f" from {self.rows} {env} of {self.spec.name} in {when}"
         if action is None:
-            return ""
+            return where
         if isinstance(self.spec.action, Choice):
-            return f" after choice {int(np.argmax(action[env]))}"
-        return f" after action {action[env].tolist()}"
+            return f"{where} after choice {int(np.argmax(action[env]))}"
+        return f"{where} after action {action[env].tolist()}"
 
-    def _expected(self, value: Any, entry: int, got: str) -> tuple[str, str, str]:
+    def _expected(self, value: Any, entry: int) -> tuple[str, str]:
+        """What an observation should be, and how to fix it."""
         space = self.spec.observation
         if isinstance(space, Index):
-            return f"an observation from 0 to {space.size - 1}", got, f"widen the space{self.more}"
+            return f"an observation from 0 to {space.size - 1}", "widen the space"
         name = space.names[entry] if space.names else f"entry {entry}"
         if not np.isfinite(value):
-            fix = f"look for a division by 0 or a diverging simulation{self.more}"
-            return f"finite observations at {name}", got, fix
+            fix = "look for a division by 0 or a diverging simulation"
+            return f"finite observations at {name}", fix
+        within = "within or near" if self.margin else "within"
         bounds = f"{space.low[entry]:g} to {space.high[entry]:g}"
-        expected = f"observations at {name} within or near their bounds, {bounds}"
-        return expected, got, f"widen the space, or scale what is observed{self.more}"
+        fix = "widen the space, or scale what is observed"
+        return f"observations at {name} {within} their bounds, {bounds}", fix
 
 
-def _limits(space: Vector | Index, dtype: np.dtype, bounds: bool) -> tuple[Any, Any]:
-    """What no sound observation lies beyond."""
+def _limits(space: Vector | Index, dtype: np.dtype, margin: float) -> tuple[Any, Any]:
+    """The range outside of which an observation is refused."""
     if isinstance(space, Index):
         return 0, space.size - 1
-    if dtype.kind != "f":  # bytes are always bytes
+    if dtype.kind != "f":
         return 0, np.iinfo(dtype).max
     most = np.finfo(dtype).max
-    if not (space.promised and bounds):
+    if not space.promised or margin == np.inf:
         return -most, most
     low, high = np.asarray(space.low), np.asarray(space.high)
     with np.errstate(invalid="ignore"):
         width = high - low
-    return tuple(
-        np.where(np.isfinite(width), limit, end).astype(dtype)
-        for limit, end in ((low - FAR * width, -most), (high + FAR * width, most))
-    )
+        near = low - margin * width, high + margin * width
+    known = np.isfinite(width)
+    return tuple(np.where(known, near[i], (-most, most)[i]).astype(dtype) for i in (0, 1))

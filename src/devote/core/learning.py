@@ -34,10 +34,13 @@ class Optimiser:
     rate: float
     weight_decay: float = 0.0
     """Decoupled; on matrices only, never on biases, norm scales or Fourier features."""
-    kind: Literal["adam", "laprop"] = "adam"
+    kind: Literal["adam", "laprop"] | optax.GradientTransformation = "adam"
+    """A user's own transformation needs neither rate nor decay."""
 
     def transform(self) -> optax.GradientTransformation:
         """The optax chain."""
+        if isinstance(self.kind, optax.GradientTransformation):
+            return self.kind
         decay = optax.add_decayed_weights(self.weight_decay, mask=_matrices)
         if self.kind == "adam":
             adam = optax.scale_by_adam(*ADAM_BETAS, ADAM_EPS)

@@ -1,16 +1,19 @@
-"""Settings as nested frozen dataclasses: walked, changed, checked, compared and identified here.
+"""Settings are nested frozen dataclasses; this module lists, changes, checks and hashes them.
 
-A setting is known by the name of its field alone: no two leaves of a run share one. Its range is
-part of its type, as in `learning_rate: Positive = 3e-4`.
+A setting is named by its field alone, as no two leaves of a run share a name. Its range is part of
+its type, as in `learning_rate: Positive = 3e-4`.
 """
 
 import hashlib
 import json
 import math
 import re
+import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
 from difflib import get_close_matches
+from pathlib import Path
 from types import NoneType, UnionType
 from typing import (
     Annotated,
@@ -19,52 +22,61 @@ from typing import (
     NamedTuple,
     TypeVar,
     Union,
+    cast,
     get_args,
     get_origin,
     get_type_hints,
 )
 
+from devote.core.durable import read_table
 from devote.core.errors import UserError, not_among
 
 S = TypeVar("S")
 DIGITS = 12  # of an identity
+LONGEST_EPISODE = 10_000_000
+"""Steps; an evaluation makes a random key for each."""
 
 
 @dataclass(frozen=True)
 class Range:
-    """Which numbers a setting may be."""
+    """The numbers that a setting may be."""
 
     words: str
     low: float = -math.inf
     high: float = math.inf
-    above: bool = False
-    """Whether `low` itself is excluded."""
 
     def holds(self, value: float) -> bool:
-        """Whether the number is finite and within."""
-        inside = self.low < value if self.above else self.low <= value
-        return math.isfinite(value) and inside and value <= self.high
+        """Whether the number is finite and within the range."""
+        return self.low <= value <= self.high and abs(value) < math.inf
 
 
-_ABOVE_0 = Range("above 0", 0, above=True)
-_FROM_0 = Range("0 or more", 0)
-Count = Annotated[int, _ABOVE_0]
-Whole = Annotated[int, _FROM_0]
-Positive = Annotated[float, _ABOVE_0]
-NonNegative = Annotated[float, _FROM_0]
-Seed = Annotated[int, Range("from 0 to 4,294,967,295", 0, 2**32 - 1)]
-Share = Annotated[float, Range("from 0 to 1", 0, 1)]
+def _from(low: int, high: int) -> Range:
+    return Range(f"from {low} to {high:,}", low, high)
+
+
+Count = Annotated[int, _from(1, 2**31 - 1)]  # counters have 32 bits
+Whole = Annotated[int, _from(0, 2**31 - 1)]
+Many = Annotated[int, _from(1, 1_000_000)]
+Few = Annotated[int, _from(1, 1000)]
+EpisodeLength = Annotated[int, _from(1, LONGEST_EPISODE)]
+EpisodeLimit = Annotated[int, _from(0, LONGEST_EPISODE)]
+Seed = Annotated[int, _from(0, 2**32 - 1)]
+Positive = Annotated[float, Range("above 0", math.ulp(0.0))]
+NonNegative = Annotated[float, Range("0 or more", 0)]
+Seconds = Annotated[float, _from(0, 1_000_000)]
+Timeout = Annotated[float, Range("above 0 and up to 1,000,000", math.ulp(0.0), 1e6)]
+Share = Annotated[float, _from(0, 1)]
 Finite = Annotated[float, Range("a finite number")]
 
 
 class Leaf(NamedTuple):
-    """One setting among nested ones."""
+    """One setting of nested dataclasses."""
 
     path: str
-    """Dotted names from the root, such as agent.sac.discount."""
+    """Dotted name from the root, such as agent.sac.discount."""
     entry: Field[Any]
     kind: Any
-    """Its type, without the range."""
+    """Type without the range."""
     range: Range | None
     value: Any
 
@@ -74,7 +86,7 @@ class Leaf(NamedTuple):
 
 
 def leaves(settings: Any, prefix: str = "") -> Iterator[Leaf]:
-    """Every setting of nested dataclasses, in order."""
+    """All settings, in order."""
     kinds = _kinds(type(settings))
     for entry in fields(settings):
         value, path = getattr(settings, entry.name), prefix + entry.name
@@ -98,7 +110,7 @@ def _kinds(cls: type) -> dict[str, tuple[Any, Range | None]]:
 
 
 def flat(settings: Any) -> dict[str, Any]:
-    """Every setting under its own name."""
+    """All settings by name."""
     return {leaf.name: leaf.value for leaf in leaves(settings)}
 
 
@@ -106,13 +118,12 @@ def check_ranges(settings: Any) -> None:
     """Refuse numbers outside their range."""
     for leaf in leaves(settings):
         if leaf.range is not None and leaf.value is not None and not leaf.range.holds(leaf.value):
-            raise UserError(
-                f"{leaf.name} {leaf.range.words}", leaf.value, f"change {flag(leaf.name)}"
-            )
+            expected = f"{leaf.name} {leaf.range.words}"
+            raise UserError(expected, leaf.value, f"change {flag(leaf.name)}")
 
 
 def flag(name: str) -> str:
-    """A setting as it is typed on the command line."""
+    """The name of a setting on the command line."""
     return f"--{name.replace('_', '-')}"
 
 
@@ -120,35 +131,32 @@ def flag(name: str) -> str:
 
 
 def with_values(settings: S, values: Mapping[str, Any]) -> S:
-    """Nested settings with the named ones at other values; unknown names are refused."""
+    """Settings with other values by name; unknown names are refused."""
     return _changed(settings, values, fit)
 
 
 def with_texts(settings: S, texts: Mapping[str, str]) -> S:
-    """Nested settings with the named ones changed to what is typed, such as `2` or `true`."""
+    """Settings with values parsed from strings by name, such as `2` or `true`."""
     return _changed(settings, texts, parse)
 
 
 def _changed(settings: S, values: Mapping[str, Any], read: Callable[[Any, str, Any], Any]) -> S:
     require_known(values, flat(settings))
-    for name, value in values.items():
-        settings = _with(settings, name, value, read)
-    return settings
 
+    def changed(part: Any) -> Any:
+        kinds, new = _kinds(type(part)), {}
+        for name, inner in ((entry.name, getattr(part, entry.name)) for entry in fields(part)):
+            if name in values:
+                new[name] = read(kinds[name][0], name, values[name])
+            elif is_dataclass(inner):
+                new[name] = changed(inner)
+        return replace(part, **new)
 
-def _with(settings: Any, name: str, value: Any, read: Callable[[Any, str, Any], Any]) -> Any:
-    for entry in fields(settings):
-        inner = getattr(settings, entry.name)
-        if entry.name == name:
-            kind, _ = _kinds(type(settings))[name]
-            return replace(settings, **{name: read(kind, name, value)})
-        if is_dataclass(inner) and name in flat(inner):
-            return replace(settings, **{entry.name: _with(inner, name, value, read)})
-    raise AssertionError(f"{name} was checked before")
+    return cast(S, changed(settings))
 
 
 def require_known(names: Iterable[str], known: Iterable[str], kind: str = "setting") -> None:
-    """Refuse a name that does not exist, with the nearest that does."""
+    """Refuse an unknown name, with the closest known one."""
     known = list(known)
     for name in names:
         if name not in known:
@@ -167,7 +175,7 @@ def parse_change(text: str) -> tuple[str, str]:
 
 
 def parse(kind: Any, name: str, text: str) -> Any:
-    """A text as a value of a setting's type."""
+    """Parse a string as a value of a setting's type."""
     origin, options = get_origin(kind), get_args(kind)
     if origin is Annotated:
         return parse(options[0], name, text)
@@ -189,7 +197,7 @@ def parse(kind: Any, name: str, text: str) -> Any:
 
 
 def _number(kind: type, name: str, text: str) -> int | float:
-    """A number; a whole one may be written as 1_000_000 or 1e6."""
+    """A number; integers may be written as 1_000_000 or 1e6."""
     plain = text.replace("_", "")
     try:
         if kind is float:
@@ -210,59 +218,64 @@ def _choice(name: str, text: str, choices: tuple[str, ...]) -> str:
     return text
 
 
-def fit(kind: Any, name: str, value: Any) -> Any:
-    """The value as a setting of this type, or why it is none; NumPy's numbers are numbers."""
+def fit(kind: Any, name: str, value: Any, fix: str = "") -> Any:
+    """Convert a value to a setting's type, or refuse it; NumPy scalars count as numbers."""
     value = _python(value)
     origin, options = get_origin(kind), get_args(kind)
     if origin is Annotated:
-        return fit(options[0], name, value)
+        return fit(options[0], name, value, fix)
     if origin is Literal:
         if value in options:
             return value
         expected = f"one of {', '.join(map(repr, options))}"
     elif origin is tuple:
         if isinstance(value, list | tuple):
-            return tuple(fit(options[0], name, entry) for entry in value)
+            return tuple(fit(options[0], name, entry, fix) for entry in value)
         expected = "several values"
     elif origin in (Union, UnionType):
         if value is None and NoneType in options:
             return None
-        return fit(next(option for option in options if option is not NoneType), name, value)
+        return fit(next(option for option in options if option is not NoneType), name, value, fix)
     elif kind is float:
         if isinstance(value, int | float) and not isinstance(value, bool):
-            return float(value)
+            with suppress(OverflowError):  # an integer of hundreds of digits
+                return float(value)
         expected = "a number"
     elif isinstance(value, kind) and (kind is bool or not isinstance(value, bool)):
         return value
     else:
         expected = f"a value of type {kind.__name__}"
-    raise UserError(f"{name} to be {expected}", repr(value), f"change {name}")
+    raise UserError(f"{name} to be {expected}", f"{value!r:.200}", fix or f"change {name}")
 
 
 def whole_number(name: str, value: Any) -> int:
-    """A whole number above 0, also where it is written as 1e5."""
+    """A positive integer; 1e5 is one, too."""
     number = _python(value)
     plain = isinstance(number, int | float) and not isinstance(number, bool)
-    if not (plain and math.isfinite(number) and number == int(number) and number > 0):
-        raise UserError(f"{name} to be a whole number above 0", repr(value), f"change {name}")
+    if not (plain and 0 < number < 2**31 and number == int(number)):
+        expected = f"{name} to be a whole number above 0 and below 2,147,483,648"
+        raise UserError(expected, f"{value!r:.40}", f"change {name}")
     return int(number)
 
 
 def _python(value: Any) -> Any:
-    """NumPy's numbers as Python's."""
-    import numpy as np  # the command line starts without it
+    """NumPy scalars as Python numbers."""
+    import numpy as np  # late, so that the command line starts quickly
 
     return value.item() if isinstance(value, np.generic) else value
 
 
-# Settings and the tables that they are saved as.
+# Settings and the JSON objects that they are saved as.
 
 
-def from_table(like: S, table: Any, where: str, complete: bool = True) -> S:
-    """Settings of the type of `like` from a nested table. A `complete` table names them all; in
-    another, one that is missing is newer than the table and so at its class's default."""
+def from_table(like: S, table: Any, where: str, strict: bool = True) -> S:
+    """Settings of the type of `like` from a nested table.
+
+    A setting that the table lacks is newer than the table and gets its class's default. With
+    `strict`, unknown names are refused.
+    """
     known = {entry.name for entry in fields(like)}  # type: ignore[arg-type]
-    if not isinstance(table, dict) or (complete and table.keys() != known):
+    if not isinstance(table, dict) or (strict and not table.keys() <= known):
         found = sorted(table) if isinstance(table, dict) else type(table).__name__
         fix = "use the version of devote that wrote it"
         raise UserError(f"the settings {sorted(known)} in {where}", found, fix)
@@ -270,7 +283,7 @@ def from_table(like: S, table: Any, where: str, complete: bool = True) -> S:
     for entry in fields(like):  # type: ignore[arg-type]
         inner, name = getattr(like, entry.name), entry.name
         if is_dataclass(inner) and (name in table or not _has_default(entry)):
-            values[name] = from_table(inner, table.get(name, {}), where, complete)
+            values[name] = from_table(inner, table.get(name, {}), where, strict)
         elif name in table:
             values[name] = fit(kinds[name][0], name, table[name])
         elif _has_default(entry):
@@ -279,6 +292,14 @@ def from_table(like: S, table: Any, where: str, complete: bool = True) -> S:
             fix = "use the version of devote that wrote it"
             raise UserError(f"{name} in {where}", "nothing", fix)
     return replace(like, **values)  # type: ignore[type-var]
+
+
+def read_fields(path: Path, kinds: Mapping[str, Any], fix: str) -> dict[str, Any]:
+    """Read a JSON object whose named fields have these types."""
+    table = read_table(path, fix)
+    for name, kind in kinds.items():
+        fit(kind, f"{name} in {path}", table.get(name), fix)
+    return table
 
 
 def _has_default(entry: Field[Any]) -> bool:
@@ -292,10 +313,10 @@ def _default(entry: Field[Any]) -> Any:
 
 
 def identity(settings: Any, without: Collection[str] = ()) -> str:
-    """Hash of every setting that is not at its class's default, by name, in no order.
+    """Hash of all settings that are not at their class's default.
 
-    Defaults are left out so that a new setting, whose default is what was done before, does not
-    make all earlier results strangers; `differences` notices a default that has changed.
+    Without the defaults, a new setting whose default is the old behaviour does not change the
+    identity of earlier results; `differences` notices a changed default.
     """
     chosen = _classes(settings) | {
         leaf.path: _plain(leaf.value) for leaf in leaves(settings) if not _at_default(leaf)
@@ -304,7 +325,7 @@ def identity(settings: Any, without: Collection[str] = ()) -> str:
 
 
 def digest(table: Mapping[str, Any]) -> str:
-    """Hash of a table of plain values, in no order."""
+    """Hash of a table of plain values, in any order."""
     text = json.dumps(table, sort_keys=True, ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()[:DIGITS]
 
@@ -312,9 +333,9 @@ def digest(table: Mapping[str, Any]) -> str:
 def differences(
     saved: Mapping[str, Any], settings: Any, without: Collection[str] = ()
 ) -> dict[str, tuple[Any, Any]]:
-    """Settings with another value in a saved table: name to (saved, now).
+    """Settings that differ from a saved table: name to (saved, now).
 
-    One that the table does not know must be at its default, which equal identities imply.
+    A setting that the table lacks is at its default if the identities are equal.
     """
     then = {path: _plain(value) for path, value in entries(saved)}
     now = {leaf.path: _plain(leaf.value) for leaf in leaves(settings) if leaf.path not in without}
@@ -324,12 +345,12 @@ def differences(
 
 
 def defaults(settings: Any) -> frozenset[str]:
-    """Names of the settings at their class's default, which tables from before them lack."""
+    """Paths of the settings at their class's default, which older tables may lack."""
     return frozenset(leaf.path for leaf in leaves(settings) if _at_default(leaf))
 
 
 def entries(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Every value of a nested table, by its dotted name."""
+    """Every value of a nested table with its dotted path."""
     for name, value in table.items():
         if isinstance(value, dict):
             yield from entries(value, f"{prefix}{name}.")
@@ -338,12 +359,12 @@ def entries(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, A
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether two saved values are one setting: 2 is 2.0 and nan is nan, but True is not 1."""
+    """Whether two saved values are equal: 2 is 2.0 and nan is nan, but True is not 1."""
     return bool(_plain(one) == _plain(other))
 
 
 def _classes(settings: Any, prefix: str = "") -> dict[str, str]:
-    """Class names of nested settings by their path."""
+    """Class names of nested settings by path."""
     found: dict[str, str] = {}
     for entry in fields(settings):
         value, path = getattr(settings, entry.name), prefix + entry.name
@@ -361,7 +382,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, bool) or value is None or isinstance(value, str):
         return value
     if isinstance(value, int | float):
-        return repr(float(value))
+        return repr(float(value)) if abs(value) <= sys.float_info.max else str(value)
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     return str(value)

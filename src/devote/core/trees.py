@@ -10,16 +10,15 @@ T = TypeVar("T")
 
 
 def interpolate(old: T, new: T, rate: float | Array) -> T:
-    """(1 - rate) old + rate new, leaf by leaf: a Polyak step, or a soft reset (eq. 11)."""
+    """(1 - rate) old + rate new for every leaf: a Polyak step, or a soft reset (eq. 11)."""
     return jax.tree.map(lambda a, b: (1 - rate) * a + rate * b, old, new)
 
 
 def where(condition: Array, chosen: T, otherwise: T) -> T:
-    """`chosen` where the condition holds along the leading axes, `otherwise` elsewhere."""
+    """`jnp.where` for every leaf; the condition covers the leading axes."""
 
     def pick(a: Array, b: Array) -> Array:
-        return jnp.where(
-            condition.reshape(condition.shape + (1,) * (a.ndim - condition.ndim)), a, b
-        )
+        shape = condition.shape + (1,) * (a.ndim - condition.ndim)
+        return jnp.where(condition.reshape(shape), a, b)
 
     return jax.tree.map(pick, chosen, otherwise)

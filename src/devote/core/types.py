@@ -1,5 +1,6 @@
-"""What every room speaks: transitions, the sizes of a task, and the two protocols."""
+"""Transitions, the specification of a task, and the protocols of agents and environments."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -8,7 +9,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 Metrics = dict[str, Array]
 Observation = Array
-"""Either a float vector or, for an `Index` space, one integer; leading axes are batch axes."""
+"""A float vector or, for an `Index` space, one integer; leading axes are batch axes."""
 
 
 class Transition(NamedTuple):
@@ -19,28 +20,28 @@ class Transition(NamedTuple):
     """In [-1, 1] for a continuous task, one-hot for a discrete one."""
     reward: Float[Array, "*batch"]
     discount: Float[Array, "*batch"]
-    """0 at a true termination, 1 otherwise, also at a time limit."""
+    """0 where the task terminated, 1 otherwise, including at a time limit."""
     next_obs: Observation
-    """The real successor, never the first observation of the next episode."""
+    """The true successor, never the first observation of the next episode."""
     first: Bool[Array, "*batch"]
-    """Whether `obs` opens an episode."""
+    """Whether `obs` is the first observation of an episode."""
 
 
 @dataclass(frozen=True)
 class Vector:
-    """Observations that are vectors, with the range each entry usually moves in."""
+    """Vector observations, with the usual range of each entry."""
 
     low: tuple[float, ...]
-    """Minus infinity where nothing is known."""
+    """Minus infinity where unknown."""
     high: tuple[float, ...]
     own_units: bool = False
-    """Whether every entry has a unit of its own, so that agents see it relative to its range."""
+    """Whether entries have different units, so that agents scale each by its range."""
     dtype: str = "float32"
-    """How observations are kept: float32, or uint8 for pictures, which agents see scaled."""
+    """How observations are stored: float32, or uint8 for images, which agents scale."""
     promised: bool = field(default=False, compare=False)
-    """Whether no entry leaves its range, so that one far outside is a mistake."""
+    """Whether the task guarantees the range, so that an entry far outside is an error."""
     names: tuple[str, ...] = field(default=(), compare=False, repr=False)
-    """What a user calls each entry, for messages."""
+    """The user's name of each entry, for messages."""
 
     @property
     def size(self) -> int:
@@ -49,7 +50,7 @@ class Vector:
 
 @dataclass(frozen=True)
 class Index:
-    """Observations that are one integer, seen by networks as a one-hot vector of `size` entries."""
+    """Integer observations, which networks see as a one-hot vector of `size` entries."""
 
     size: int
 
@@ -70,18 +71,23 @@ class Choice:
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """The bins over which coverage is counted, flattened row by row (row 0 is drawn on top)."""
+    """The bins over which coverage is counted, flattened row by row (row 0 is at the top)."""
 
     shape: tuple[int, ...]
     eligible: np.ndarray
     """Bins that count for coverage, `(bins,)` bool."""
     reachable: np.ndarray
-    """Bins that some behaviour can visit, `(bins,)` bool."""
+    """Bins that some policy can visit, `(bins,)` bool."""
     centers: np.ndarray | None = None
-    """The observation in the middle of each bin, for maps; None where bins do not determine it."""
+    """The observation at the center of each bin, for maps; None if a bin does not determine it."""
     extent: tuple[float, float, float, float] | None = None
     """Left, right, bottom and top of a two-dimensional grid, for drawing."""
     labels: tuple[str, ...] = ("x", "y")
+    bin_of: Callable[[Any, Any], Any] | None = None
+    """Flat bins of observations, with `numpy` or `jax.numpy` as second argument; -1 outside of all
+    bins. None if observations do not determine the bin."""
+    marks: tuple[tuple[str, float, float], ...] = ()
+    """Start and goal as ("start", x, y), in the units of `extent`."""
 
     def __post_init__(self) -> None:
         bins = int(np.prod(self.shape))
@@ -95,7 +101,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class EnvSpec:
-    """What an agent and a loop need to know of a task."""
+    """What an agent and a loop need to know about a task."""
 
     name: str
     observation: Vector | Index
@@ -105,63 +111,66 @@ class EnvSpec:
     terms: tuple[str, ...] = ()
     """Names of the parts of the reward, reported per episode."""
     says_success: bool = False
-    """Whether the task says when it is solved."""
+    """Whether steps report if the task is solved."""
 
 
 class Outcome(NamedTuple):
-    """What a step gives besides the next world."""
+    """The result of a step, besides the next state."""
 
     reward: Float[Array, ""]
     terminated: Bool[Array, ""]
     success: Bool[Array, ""] | bool = False
-    """Whether the task is solved now; an episode succeeds when any of its steps does."""
+    """Whether the task is solved; an episode succeeds if any of its steps does."""
     terms: dict[str, Array] = {}  # noqa: RUF012  never written to
-    """The parts of the reward under the names of `EnvSpec.terms`."""
+    """The parts of the reward, named as in `EnvSpec.terms`."""
 
 
 @runtime_checkable
 class Env(Protocol):
-    """A task in JAX, one instance; loops batch it, limit its time and reset it."""
+    """A single task in JAX as pure functions, which the loop batches, limits in time and resets.
+
+    A world is the state of the simulation.
+    """
 
     @property
     def spec(self) -> EnvSpec: ...
 
     def reset(self, key: PRNGKeyArray) -> Any:
-        """The world at the start of an episode."""
+        """The first world of an episode."""
         ...
 
     def observe(self, world: Any) -> Observation:
-        """What the agent stores of a world."""
+        """The observation of a world."""
         ...
 
     def step(self, world: Any, action: Array, key: PRNGKeyArray) -> tuple[Any, Outcome]:
-        """The next world, its reward, and whether the task itself has ended."""
+        """The next world, with the reward and whether the task terminated."""
         ...
 
     def bin_of(self, world: Any) -> Int[Array, ""]:
-        """The flat coverage bin of a world; -1 where it counts nowhere."""
+        """The flat coverage bin of a world; -1 outside of all bins."""
         ...
 
 
 class HostStep(NamedTuple):
-    """One step of a batch of tasks on the host, in arrays that nobody else will write to."""
+    """One step of a batch of tasks on the host; the arrays must not be reused."""
 
     next_obs: np.ndarray
-    """The real successors."""
+    """The true successors."""
     obs: np.ndarray
-    """Where the next decision is made: the successor, or the start of a new episode."""
+    """What the next action is for: the successor, or the start of a new episode."""
     reward: np.ndarray
     terminated: np.ndarray
     truncated: np.ndarray
     success: np.ndarray
     terms: dict[str, np.ndarray]
     valid: np.ndarray
-    """False where nothing happened, as in a vector environment that spends a step on a reset."""
+    """False where nothing happened, as when a vector environment spends a step on a reset."""
 
 
 @runtime_checkable
 class HostEnv(Protocol):
-    """A batch of tasks outside JAX; it limits its own time and starts ended episodes again."""
+    """A batch of tasks outside JAX; it applies its own time limit and resets ended episodes."""
 
     @property
     def spec(self) -> EnvSpec: ...
@@ -170,69 +179,86 @@ class HostEnv(Protocol):
     def num_envs(self) -> int: ...
 
     def reset(self, key: PRNGKeyArray) -> np.ndarray:
-        """Start every episode afresh; the first observations."""
+        """Start new episodes everywhere; their first observations."""
         ...
 
     def step(self, action: np.ndarray, key: PRNGKeyArray) -> HostStep:
-        """Step every task; whatever chance decides is a function of `key` where the task allows."""
+        """Step every task; randomness depends on `key` alone where the task allows that."""
         ...
 
     def bin_of(self, obs: np.ndarray) -> np.ndarray:
-        """The flat coverage bins of observations; -1 where they count nowhere."""
+        """The flat coverage bins of observations; -1 outside of all bins."""
         ...
 
     def save(self) -> dict[str, np.ndarray] | None:
-        """Everything that changes, for an exact resume; None where the task cannot tell."""
+        """The full state, for an exact resume; None if the task cannot be saved."""
         ...
 
     def restore(self, saved: dict[str, np.ndarray]) -> None:
-        """Go on from what `save` gave."""
+        """Continue from what `save` returned."""
         ...
 
     def close(self) -> None: ...
 
 
 class Agent(Protocol):
-    """A learner as pure functions; all that changes is in `state` and `memory`."""
+    """A learner as pure functions of its `state` and `memory`."""
 
     @property
     def spec(self) -> EnvSpec: ...
 
     @property
     def sequence_length(self) -> int:
-        """Consecutive steps of one environment in each run of a batch; 1 where order is nothing."""
+        """Consecutive steps in each sequence of a batch; 1 if agents learn from single steps."""
         ...
 
     def init(self, key: PRNGKeyArray) -> Any:
-        """A fresh state."""
+        """A new state."""
         ...
 
     def remember(self, num_envs: int) -> Any:
-        """What the behaviour carries along an episode; () for most."""
+        """What the policy carries along an episode; () for most agents."""
         ...
 
     def act(
         self, state: Any, memory: Any, obs: Observation, first: Array, key: PRNGKeyArray
     ) -> tuple[Array, Any]:
-        """Behaviour in a batch of environments."""
+        """Exploratory actions in a batch of environments."""
         ...
 
     def exploit(self, state: Any, obs: Observation, key: PRNGKeyArray | None = None) -> Array:
-        """The exploitation actor's best guess, as evaluated; with a key, a draw from it."""
+        """The exploitation actor's mode, as evaluated; with a key, a sample."""
         ...
 
     def update(self, state: Any, batch: Transition, key: PRNGKeyArray) -> tuple[Any, Metrics]:
-        """One gradient update of everything that learns; runs of a batch follow one another."""
+        """One gradient update of everything that learns; a batch concatenates its sequences."""
         ...
 
     def refresh(self, state: Any, key: PRNGKeyArray) -> Any:
-        """What happens every reset interval: a soft reset; identity for most."""
+        """What happens every `reset_interval`: a soft reset, or nothing."""
         ...
 
     def diagnose(self, state: Any, batch: Transition) -> Metrics:
-        """Metrics too costly for every update."""
+        """Metrics that are too expensive to compute in every update."""
         ...
 
     def maps(self, state: Any, obs: Observation) -> dict[str, Array]:
-        """Named quantities at given observations, for pictures."""
+        """Named quantities at given observations, for maps."""
         ...
+
+
+def observe(
+    agent: Agent,
+    state: Any,
+    steps: Transition,
+    valid: Array | None,
+    key: PRNGKeyArray,
+    number: Int[Array, ""],
+) -> Any:
+    """The agent's state after new steps, if it has `observe`; most learn from replay alone.
+
+    `valid` is None if all steps are; `number` counts rounds and is the same for all seeds.
+    """
+    if not hasattr(agent, "observe"):
+        return state
+    return agent.observe(state, steps, valid, key, number)

@@ -1,4 +1,4 @@
-"""Tasks: DeepSea and PointMaze in JAX."""
+"""Environments; exported here: DeepSea and PointMaze, in JAX."""
 
 from devote.envs.deep_sea import DeepSea, DeepSeaSettings, DeepSeaWorld
 from devote.envs.layout import SPIRAL, U_MAZE, Layout, parse

@@ -1,6 +1,8 @@
-"""The bins over which coverage is counted: equal ones over a box, or one for every value."""
+"""The bins in which coverage is counted: equal ones over a box, or one for every integer."""
 
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -10,18 +12,19 @@ from devote.core.errors import UserError
 from devote.core.settings import Count
 from devote.core.types import Grid, Index, Vector
 
+MOST_BINS = 10_000_000
 MOST_VALUES = 100
-"""Integers with at most so many values get a bin for each value."""
+"""An integer with up to this many values gets a bin for each."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CoverageSettings:
-    """What is counted in tasks that come from elsewhere."""
+    """Coverage of tasks that bring no bins of their own."""
 
     coverage_entries: tuple[int, ...] = ()
     """Entries of the observation over which coverage is counted; none: no coverage."""
     coverage_bins: Count = 20
-    """Bins along each of these entries; entries that are integers get one for each value."""
+    """Bins along each of these entries; an integer gets one for each value."""
     coverage_low: tuple[float, ...] = ()
     """Lower bounds of the bins; the observation's own where empty."""
     coverage_high: tuple[float, ...] = ()
@@ -30,7 +33,7 @@ class CoverageSettings:
 
 @dataclass(frozen=True)
 class BoxBins:
-    """Equal bins over a box of quantities; of two, rows go down from the highest second one."""
+    """Equal bins over a box of quantities; in two dimensions, row 0 is the top of the second."""
 
     low: tuple[float, ...]
     high: tuple[float, ...]
@@ -38,7 +41,7 @@ class BoxBins:
     labels: tuple[str, ...]
 
     def grid(self, centers: np.ndarray | None = None) -> Grid:
-        """The grid of all bins, none of them known to be out of reach."""
+        """The grid of all bins, all of them eligible."""
         plane = len(self.bins) == 2
         shape = self.bins[::-1] if plane else self.bins
         extent = (self.low[0], self.high[0], self.low[1], self.high[1]) if plane else None
@@ -46,12 +49,12 @@ class BoxBins:
         return Grid(shape, every, every, centers, extent, self.labels)
 
     def share(self, values: Any, xp: Any = np) -> Any:
-        """How far along the box quantities lie: 0 at the low end, 1 at the high one."""
+        """Where quantities lie in the box: 0 at the low end, 1 at the high one."""
         low, high = xp.asarray(self.low), xp.asarray(self.high)
         return (values - low) / (high - low)
 
     def of(self, values: Any, xp: Any = np) -> Any:
-        """Flat bins of quantities along the last axis, in NumPy or JAX; outside, the nearest."""
+        """Flat bins of quantities along the last axis, in NumPy or JAX; the nearest if outside."""
         bins = xp.asarray(self.bins)
         digits = xp.clip(xp.floor(self.share(values, xp) * bins), 0, bins - 1).astype(int)
         if len(self.bins) == 2:
@@ -70,16 +73,22 @@ class EntryBins:
     box: BoxBins
     size: int
     """Entries of the whole observation."""
+    hot: tuple[range, ...] = ()
+    """Of each, the entries that one-hot encode it; only one for a number. Empty: all numbers."""
 
     @cached_property
     def grid(self) -> Grid:
         """The grid, with maps where the binned entries are the whole observation."""
         whole = len(self.entries) == self.size == 2
-        return self.box.grid(self._centers() if whole else None)
+        return replace(self.box.grid(self._centers() if whole else None), bin_of=self.bin_of)
 
     def bin_of(self, obs: Any, xp: Any = np) -> Any:
         """The flat bin of each observation, in NumPy or JAX; -1 outside the bounds."""
         values = obs[:, np.asarray(self.entries)]
+        if self.hot:
+            hot = [obs[:, entries.start : entries.stop] for entries in self.hot]
+            columns = [x[:, 0] if x.shape[1] == 1 else xp.argmax(x, axis=1) for x in hot]
+            values = xp.stack(columns, axis=1)
         share = self.box.share(values, xp)
         inside = ((share >= 0) & (share <= 1)).all(axis=1)
         return xp.where(inside, self.box.of(values, xp), -1)
@@ -110,27 +119,28 @@ class EveryIndex:
 
 
 Coverage = EntryBins | EveryIndex | None
-"""What is counted; None: nothing."""
+"""None: no coverage."""
 
 
 def coverage_of(
-    space: Vector | Index, settings: CoverageSettings, integers: tuple[bool, ...] = ()
+    space: Vector | Index, settings: CoverageSettings, integers: Mapping[int, range] | None = None
 ) -> Coverage:
-    """Bins over the chosen entries, within given bounds or else the space's own.
+    """Bins over the chosen entries, between the given bounds or the space's own.
 
-    `integers` says of every entry whether it only takes whole numbers.
+    `integers` are the entries that hold one, or one-hot encode one, each with all that do so.
     """
-    entries = settings.coverage_entries
     if isinstance(space, Index):
         return EveryIndex(space.size)
+    entries = settings.coverage_entries
     if not entries:
         return None
-    wrong = [entry for entry in entries if not 0 <= entry < space.size]
-    if wrong or len(set(entries)) != len(entries):
+    integers = integers or {}
+    hot = tuple(integers.get(entry, range(entry, entry + 1)) for entry in entries)
+    if not all(0 <= entry < space.size for entry in entries) or len(set(hot)) != len(entries):
         fix = "name each entry once"
         raise UserError(f"coverage_entries from 0 to {space.size - 1}", entries, fix)
     low = settings.coverage_low or tuple(space.low[entry] for entry in entries)
-    high = settings.coverage_high or tuple(space.high[entry] for entry in entries)
+    high = settings.coverage_high or tuple(space.high[x.start] * max(len(x) - 1, 1) for x in hot)
     bounded = len(low) == len(high) == len(entries) and np.isfinite([*low, *high]).all()
     if not (bounded and (np.asarray(low) < np.asarray(high)).all()):
         raise UserError(
@@ -138,12 +148,17 @@ def coverage_of(
             f"{low} and {high}",
             "set coverage_low and coverage_high",
         )
-    whole = [bool(integers) and integers[entry] for entry in entries]
-    numbers = [settings.coverage_bins] * len(entries)
-    axes = [_axis(*each) for each in zip(low, high, numbers, whole, strict=True)]
+    axes = [
+        _axis(first, last, settings.coverage_bins, entry in integers)
+        for entry, first, last in zip(entries, low, high, strict=True)
+    ]
     lows, highs, bins = zip(*axes, strict=True)
+    if math.prod(bins) > MOST_BINS:
+        fix = "lower coverage_bins, or name fewer coverage_entries"
+        raise UserError(f"up to {MOST_BINS:,} bins of coverage", f"{math.prod(bins):,}", fix)
     labels = tuple(f"obs[{entry}]" for entry in entries)
-    return EntryBins(tuple(entries), BoxBins(lows, highs, bins, labels), space.size)
+    hot = hot if any(len(x) > 1 for x in hot) else ()
+    return EntryBins(tuple(entries), BoxBins(lows, highs, bins, labels), space.size, hot)
 
 
 def _axis(low: float, high: float, bins: int, integer: bool) -> tuple[float, float, int]:

@@ -1,7 +1,7 @@
-"""Tasks of Brax and MuJoCo Playground, which keep everything in one state.
+"""Tasks of Brax and MuJoCo Playground.
 
-Their own wrappers restore a cached first state at the end of an episode, leave `info` as it was and
-lose the last observation; here the loop resets truly and keeps the true successor.
+Their own auto-reset wrappers restore a cached first state, keep the old `info` and lose the last
+observation of an episode. They are not used: our loop resets, and stores the true successor.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Array, Int, PRNGKeyArray
 
 from devote.core.errors import UserError, not_among
-from devote.core.settings import Whole
+from devote.core.settings import EpisodeLength, EpisodeLimit
 from devote.core.trees import where
 from devote.core.types import Box, EnvSpec, Outcome, Vector
 from devote.envs.bins import Coverage, CoverageSettings, EntryBins, coverage_of
@@ -32,10 +32,10 @@ class BraxSettings(CoverageSettings):
     """Its name in Brax."""
     backend: str = "mjx"
     """The physics: mjx, generalized, positional or spring."""
-    episode_length: Whole = 1000
+    episode_length: EpisodeLength = 1000
     """Steps until the time limit."""
     rewards: bool = True
-    """Whether the task's rewards are seen; without them exploration is for its own sake."""
+    """The task's rewards, or none at all."""
 
 
 @dataclass(frozen=True)
@@ -46,16 +46,16 @@ class PlaygroundSettings(CoverageSettings):
     """Its name in Playground."""
     impl: str = "jax"
     """The physics: jax anywhere, warp on NVIDIA cards."""
-    episode_length: Whole = 0
+    episode_length: EpisodeLimit = 0
     """Steps until the time limit; 0 for the task's own."""
     rewards: bool = True
-    """Whether the task's rewards are seen; without them exploration is for its own sake."""
+    """The task's rewards, or none at all."""
     download_models: bool = False
-    """Whether robot models that a task needs and that are missing may be fetched from GitHub."""
+    """Whether missing robot models may be downloaded from GitHub."""
 
 
 class Stateful(Protocol):
-    """What Brax and Playground call an environment."""
+    """An environment of Brax or Playground."""
 
     action_size: int
 
@@ -66,28 +66,23 @@ class Stateful(Protocol):
     def render(self, trajectory: Any) -> Sequence[np.ndarray]: ...
 
 
-NOTHING = CoverageSettings()
-
-
 @dataclass(frozen=True)
 class StatefulTask:
-    """One such environment, as the compiled loop wants it."""
+    """An environment of Brax or Playground as an `Env`."""
 
     name: str
     env: Stateful
     episode_length: int
     rewards: bool = True
     in_brax: bool = False
-    counted: CoverageSettings = NOTHING
-    """Says what coverage is counted over."""
+    counted: CoverageSettings = CoverageSettings()  # noqa: RUF009  frozen
 
     @cached_property
     def spec(self) -> EnvSpec:
-        """Sizes from the shape of a first state."""
         start = self._start
         return EnvSpec(
             name=self.name,
-            observation=_unbounded(start),
+            observation=self._space,
             action=Box(self.env.action_size),
             episode_length=self.episode_length,
             grid=None if self.coverage is None else self.coverage.grid,
@@ -96,30 +91,36 @@ class StatefulTask:
 
     @cached_property
     def coverage(self) -> Coverage:
-        """Bins over entries of the observation, if a user has chosen any."""
-        return coverage_of(_unbounded(self._start), self.counted)
+        """Bins over the entries of the observation that a user chose."""
+        return coverage_of(self._space, self.counted)
 
     @cached_property
     def _start(self) -> Any:
-        """The shape of a first state."""
+        """Shapes and types of a first state."""
         return jax.eval_shape(self.env.reset, jax.random.key(0))
 
+    @cached_property
+    def _space(self) -> Vector:
+        """Observations whose bounds are not known."""
+        size = math.prod(_vector(self._start.obs).shape)
+        return Vector((-math.inf,) * size, (math.inf,) * size, own_units=True)
+
     def reset(self, key: PRNGKeyArray) -> Any:
-        """A first state, with fresh `info` and all."""
-        return jax.tree.map(lambda x: _typed(x, jnp.asarray(x).dtype), self.env.reset(key))
+        """A first state, `info` included."""
+        return jax.tree.map(lambda x: jnp.asarray(x, jnp.asarray(x).dtype), self.env.reset(key))
 
     def observe(self, world: Any) -> Array:
-        """The observation, or the part of it that is meant for the policy."""
+        """The observation, or its part for the policy."""
         return _vector(world.obs).reshape(-1).astype(jnp.float32)
 
     def step(self, world: Any, action: Array, key: PRNGKeyArray) -> tuple[Any, Outcome]:
-        """The next state; these tasks keep their own generator in it.
+        """The next state, of the types of the last one, as loops need it.
 
-        A state that blew up, which many tasks call done, is a termination where we stood: a NaN
-        in the replay would poison learning even under a discount of 0.
+        The task's random generator is part of the state. A simulation that blew up terminates in
+        the last sound state: a NaN in the replay would spoil learning even with a discount of 0.
         """
-        after = self.env.step(jax.tree.map(lambda x: x, world), action)  # some write into it
-        after = jax.tree.map(lambda new, old: _typed(new, old.dtype), after, world)
+        after = self.env.step(jax.tree.map(lambda x: x, world), action)  # some tasks write into it
+        after = jax.tree.map(lambda new, old: jnp.asarray(new, old.dtype), after, world)
         sound = jnp.isfinite(self.observe(after)).all() & jnp.isfinite(after.reward).all()
         return where(sound, after, world), Outcome(
             reward=jnp.where(sound, jnp.asarray(after.reward, jnp.float32), 0.0) * self.rewards,
@@ -134,7 +135,7 @@ class StatefulTask:
         return self.coverage.bin_of(self.observe(world)[None], jnp)[0]
 
     def pictures(self, worlds: Sequence[Any]) -> list[np.ndarray]:
-        """What the library itself draws; Brax asks for the physics alone, Playground for all."""
+        """What the library renders: Brax takes the physics state, Playground the whole one."""
         physics = [world.pipeline_state for world in worlds] if self.in_brax else list(worlds)
         return list(self.env.render(physics))
 
@@ -157,7 +158,7 @@ def brax(settings: BraxSettings) -> StatefulTask:
 def playground(settings: PlaygroundSettings) -> StatefulTask:
     """A task of MuJoCo Playground by name."""
     try:
-        with contextlib.redirect_stdout(io.StringIO()):  # it reports missing optional backends
+        with contextlib.redirect_stdout(io.StringIO()):  # it prints missing optional backends
             from mujoco_playground import dm_control_suite, registry
     except ModuleNotFoundError as error:
         raise UserError("MuJoCo Playground", error, "install devote[playground]") from error
@@ -174,7 +175,7 @@ def playground(settings: PlaygroundSettings) -> StatefulTask:
 
 @contextlib.contextmanager
 def _refusing(expected: str, setting: str) -> Iterator[None]:
-    """What a library cannot build, in our words and its own."""
+    """Turn what a library raises while it builds a task into a `UserError`."""
     try:
         yield
     except Exception as error:
@@ -184,23 +185,12 @@ def _refusing(expected: str, setting: str) -> Iterator[None]:
 
 
 def _require_models(name: str) -> None:
-    """Refuse what would make Playground clone a collection of robots from the internet."""
+    """Refuse tasks for which Playground would download a collection of robot models."""
     from mujoco_playground._src import mjx_env
 
     if not mjx_env.MENAGERIE_PATH.exists():
-        fix = "put MuJoCo Menagerie there, or let it be fetched: --download-models"
+        fix = "put MuJoCo Menagerie there, or have it downloaded: --download-models"
         raise UserError(f"the models of {name} in {mjx_env.MENAGERIE_PATH}", "none", fix)
-
-
-def _typed(value: Any, dtype: Any) -> Array:
-    """A strongly typed array: what a loop carries must not change type, and these tasks do."""
-    return jnp.asarray(value, dtype)
-
-
-def _unbounded(start: Any) -> Vector:
-    """Observations like that of a first state; nothing is known of the range of their entries."""
-    size = math.prod(_vector(start.obs).shape)
-    return Vector((-math.inf,) * size, (math.inf,) * size, own_units=True)
 
 
 def _vector(obs: Any) -> Any:

@@ -1,4 +1,4 @@
-"""DeepSea: a grid in which one sequence of actions in 2^size reaches the last corner."""
+"""DeepSea: a grid where one of 2^size action sequences reaches the last corner."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -7,22 +7,20 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from devote.core.errors import UserError
-from devote.core.settings import Whole
+from devote.core.settings import Few, Seed, check_ranges
 from devote.core.types import Choice, EnvSpec, Grid, Index, Outcome
 
 MOVE_COST = 0.01  # bsuite's cost of always going right, spread over the episode
-MAX_SEED = 2**32 - 1  # NumPy's
 
 
 @dataclass(frozen=True)
 class DeepSeaSettings:
     """DeepSea as in bsuite, deterministic variant; the paper's is size 50 without rewards."""
 
-    size: Whole = 50
+    size: Few = 50
     """Rows, columns, and actions per episode."""
-    mapping_seed: Whole = 42
-    """Draws which action goes right in which cell; bsuite's sweep uses 42 for every run."""
+    mapping_seed: Seed = 42
+    """Seed of which action goes right in which cell; bsuite's sweep uses 42 for every run."""
     rewards: bool = False
     """bsuite's rewards, or none at all."""
 
@@ -37,12 +35,12 @@ class DeepSeaWorld(NamedTuple):
 class DeepSea:
     """Dive one row per action, left or right; the episode terminates below the last row.
 
-    The observation is the cell as one integer, `row * size + column`. The end of an episode, which
-    bsuite shows as all zeros, has a code of its own, `size * size`, so that it is no real cell.
+    The observation is the cell as one integer, `row * size + column`. At the end of an episode,
+    where bsuite observes all zeros, it is `size * size`, which is no cell.
     """
 
     def __init__(self, settings: DeepSeaSettings) -> None:
-        _check(settings)
+        check_ranges(settings)
         size = settings.size
         self.settings = settings
         self.spec = EnvSpec(
@@ -85,17 +83,8 @@ class DeepSea:
         return jnp.where(treasure, 1.0, 0.0) - jnp.where(right, MOVE_COST / self.settings.size, 0.0)
 
 
-def _check(settings: DeepSeaSettings) -> None:
-    if settings.size < 1:
-        raise UserError("a DeepSea size of at least 1", settings.size, "the paper's size is 50")
-    if not 0 <= settings.mapping_seed <= MAX_SEED:
-        raise UserError(
-            f"a mapping_seed between 0 and {MAX_SEED}", settings.mapping_seed, "bsuite uses 42"
-        )
-
-
 def _grid(size: int) -> Grid:
-    # The diver starts left and gains at most one column per row: nothing above the diagonal.
+    # the diver starts on the left and gains at most one column per row
     triangle = np.tri(size, dtype=bool).ravel()
     return Grid(
         shape=(size, size),
@@ -104,4 +93,6 @@ def _grid(size: int) -> Grid:
         centers=np.arange(size * size, dtype=np.int32),
         extent=(0.0, size, size, 0.0),
         labels=("column", "row"),
+        bin_of=lambda obs, xp: xp.where(obs < size * size, obs, -1),
+        marks=(("start", 0.5, 0.5), ("goal", size - 0.5, size - 0.5)),
     )

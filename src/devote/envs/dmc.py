@@ -16,7 +16,7 @@ from devote.core.errors import UserError, not_among
 
 PREFIX = "dmc:"
 NAME = re.compile(r"dmc:(?P<task>\w+-\w+?)(-repeat(?P<repeat>[1-9]\d*))?")
-"""`dmc:domain-task`; every action is applied several times under `dmc:domain-task-repeat2`."""
+"""`dmc:domain-task`, or `dmc:domain-task-repeat2` to apply every action twice."""
 
 
 class DmcEnv(gymnasium.Env):
@@ -25,15 +25,13 @@ class DmcEnv(gymnasium.Env):
     def __init__(self, name: str, render_mode: str | None = None) -> None:
         domain, task, self.repeat = read_name(name)
         self.env = _suite().load(domain, task)
-        # the suite has no public word for its time limit, which is infinite for a few tasks
+        # the time limit is not public, and infinite for a few tasks
         steps = self.env._step_limit / self.repeat
         limit = int(np.ceil(steps)) if np.isfinite(steps) else None
         self.spec = EnvSpec(name, max_episode_steps=limit)
+        parts = self.env.observation_spec().items()
         self.observation_space = spaces.Dict(
-            {
-                key: spaces.Box(-np.inf, np.inf, part.shape, np.float64)
-                for key, part in self.env.observation_spec().items()
-            }
+            {key: spaces.Box(-np.inf, np.inf, part.shape, np.float64) for key, part in parts}
         )
         action = self.env.action_spec()
         self.action_space = spaces.Box(action.minimum, action.maximum, action.shape, np.float64)
@@ -50,7 +48,7 @@ class DmcEnv(gymnasium.Env):
         return self._observed(self.env.reset()), {}
 
     def step(self, action: np.ndarray) -> tuple[dict[str, np.ndarray], float, bool, bool, dict]:
-        """Apply the action, as often as asked for; rewards are summed."""
+        """Apply the action, several times if asked; rewards are summed."""
         reward = 0.0
         for _ in range(self.repeat):
             after = self.env.step(action)
@@ -70,12 +68,12 @@ class DmcEnv(gymnasium.Env):
         return self.env.physics.render(height=240, width=320, camera_id=0)
 
     def close(self) -> None:
-        """Let the physics go."""
+        """Free the physics."""
         self.env.close()
 
 
 def read_name(name: str) -> tuple[str, str, int]:
-    """Domain, task and how often an action is repeated; a name that the suite lacks is refused."""
+    """Domain, task and how often an action is repeated."""
     match = NAME.fullmatch(name)
     known = [f"{PREFIX}{domain}-{task}" for domain, task in _suite().ALL_TASKS]
     if match is None or PREFIX + match["task"] not in known:
@@ -86,7 +84,7 @@ def read_name(name: str) -> tuple[str, str, int]:
 
 def _suite() -> Any:
     try:
-        with warnings.catch_warnings():  # of a display, which is not needed
+        with warnings.catch_warnings():  # it warns of a missing display
             warnings.simplefilter("ignore")
             from dm_control import suite
     except ModuleNotFoundError as error:

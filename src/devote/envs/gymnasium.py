@@ -1,7 +1,6 @@
-"""Any Gymnasium task as a `HostEnv`: an id, an environment, a factory or a vector environment."""
+"""Any Gymnasium task as a `HostEnv`: from an id, an environment, a factory or a vector one."""
 
 import multiprocessing
-import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Real
@@ -13,15 +12,22 @@ from gymnasium import spaces
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 
 from devote.core.errors import EnvironmentFailedError, UserError
-from devote.core.settings import Positive, Whole
+from devote.core.settings import LONGEST_EPISODE, EpisodeLimit, Timeout
 from devote.core.types import EnvSpec, HostEnv
 from devote.envs.bins import CoverageSettings, coverage_of
-from devote.envs.naming import Factory, Registered, factory_of
+from devote.envs.naming import Factory, Registered, factory_of, with_options
 from devote.envs.spaces import Actions, Observations
-from devote.envs.vector import GymnasiumList, GymnasiumVector, Task, WatchedFactory, require_made
+from devote.envs.vector import (
+    GymnasiumList,
+    GymnasiumVector,
+    Task,
+    WatchedFactory,
+    own_traceback,
+    require_made,
+)
 
 DEFAULT_LIMIT = 1000
-"""Steps after which an episode is cut when neither the task nor the user says when."""
+"""The time limit where neither the task nor the user sets one."""
 CONTEXT = "forkserver"
 ALIKE = "let every environment have the same spaces, bounds included"
 _MADE: WeakValueDictionary[int, gymnasium.Env] = WeakValueDictionary()
@@ -32,20 +38,22 @@ SpacesOwner: TypeAlias = gymnasium.Env | VectorEnv
 
 @dataclass(frozen=True)
 class GymnasiumSettings(CoverageSettings):
-    """A task by its Gymnasium id, and what its environment leaves open."""
+    """A task by its Gymnasium id."""
 
     id: str = "MountainCarContinuous-v0"
     """The Gymnasium id."""
-    time_limit: Whole = 0
-    """Steps after which an episode is cut; 0: the task's own limit, 1,000 where it has none."""
+    env_options: tuple[str, ...] = ()
+    """Options of the environment as name=value, for instance `is_slippery=false`."""
+    time_limit: EpisodeLimit = 0
+    """Steps after which an episode is truncated; 0: the task's own limit, 1,000 if it has none."""
     normalise: bool = True
-    """Whether agents see every entry of the observation relative to its range."""
+    """Whether every entry of the observation is normalised by its range."""
     reports_success: bool = False
-    """Whether info["is_success"] (or "success") says that the task is solved."""
+    """Whether info["is_success"] (or "success") tells that the task is solved."""
     workers: bool = False
-    """Whether every environment gets a process of its own."""
-    worker_timeout: Positive = 60.0
-    """Seconds after which a process that does not answer is given up."""
+    """Whether every environment runs in a process of its own."""
+    worker_timeout: Timeout = 60.0
+    """Seconds after which a process that does not answer counts as failed."""
 
 
 def gymnasium_task(settings: GymnasiumSettings, num_envs: int) -> HostEnv:
@@ -54,46 +62,49 @@ def gymnasium_task(settings: GymnasiumSettings, num_envs: int) -> HostEnv:
 
 
 def from_factory(make: Factory, settings: GymnasiumSettings, num_envs: int) -> HostEnv:
-    """Environments from a factory, stepped one after the other or in processes of their own."""
+    """Environments from a factory, stepped one after the other or each in its own process."""
+    make = with_options(make, settings.env_options)
     first = _new(make)
     registered = make.time_limit if isinstance(make, Registered) else None
     declared = declared_limit(first) if registered is None else _require_limit(registered)
     task = _task(settings, first, declared)
     if not settings.workers:
         envs = [first, *(_new(make) for _ in range(num_envs - 1))]
-        _require_alike(envs)
+        _require_alike(envs, task.spec.name)
         return GymnasiumList(task, envs)
     first.close()
     factories = [WatchedFactory(make, i, task.spec.episode_length) for i in range(num_envs)]
-    # not by fork: JAX has threads, and a forked copy of them deadlocks
+    # not by fork, which deadlocks with the threads of JAX
     multiprocessing.get_context(CONTEXT).set_forkserver_preload([WatchedFactory.__module__])
     try:
         vector = AsyncVectorEnv(factories, context=CONTEXT, autoreset_mode=AutoresetMode.SAME_STEP)
     except RuntimeError as error:  # Gymnasium compares the spaces of the workers
-        raise UserError("one kind of environment from the factory", error, ALIKE) from error
+        name = task.spec.name
+        raise UserError(f"one kind of environment {name} from the factory", error, ALIKE) from error
     return GymnasiumVector(task, vector, settings.worker_timeout)
 
 
 def from_env(env: gymnasium.Env, settings: GymnasiumSettings) -> HostEnv:
-    """One environment that the user has made."""
+    """One environment object."""
     return GymnasiumList(_task(settings, env, declared_limit(env)), [env])
 
 
 def from_vector(envs: VectorEnv, settings: GymnasiumSettings) -> HostEnv:
-    """A vector environment that the user has made; it limits its own time."""
+    """A vector environment object; it limits its own time."""
     if settings.time_limit:
-        fix = "limit the time inside it, as gymnasium.wrappers.TimeLimit does, and leave it out"
+        fix = "leave it out, and put gymnasium.wrappers.TimeLimit around each environment inside"
         raise UserError("no time_limit for a vector environment", settings.time_limit, fix)
     limit = declared_limit(envs) or DEFAULT_LIMIT
     return GymnasiumVector(_task(settings, envs, limit), envs, settings.worker_timeout)
 
 
 def _task(settings: GymnasiumSettings, env: SpacesOwner, declared: int | None) -> Task:
-    """The task's sizes and spaces, read from its first environment."""
+    """The task as its first environment describes it."""
     single = "single_" if isinstance(env, VectorEnv) else ""
     observations = Observations(space_of(env, f"{single}observation_space"), settings.normalise)
     actions = Actions(space_of(env, f"{single}action_space"))
-    coverage = coverage_of(observations.spec, settings, observations.integers)
+    integers = observations.integers if settings.coverage_entries else {}
+    coverage = coverage_of(observations.spec, settings, integers)
     limit = settings.time_limit or declared
     spec = EnvSpec(
         name=name_of(env),
@@ -107,7 +118,7 @@ def _task(settings: GymnasiumSettings, env: SpacesOwner, declared: int | None) -
 
 
 def space_of(env: SpacesOwner, name: str) -> spaces.Space:
-    """A space of an environment, or what is missing."""
+    """A space of an environment."""
     try:
         space = env.get_wrapper_attr(name) if isinstance(env, gymnasium.Env) else getattr(env, name)
     except AttributeError as error:
@@ -126,7 +137,7 @@ def name_of(env: SpacesOwner) -> str:
 
 
 def declared_limit(env: SpacesOwner) -> int | None:
-    """Steps of an episode by the spec, or else by what the environment says and its wrapper."""
+    """The time limit of the spec, or else of the environment and its `TimeLimit` wrapper."""
     if env.spec is not None and env.spec.max_episode_steps is not None:
         return _require_limit(env.spec.max_episode_steps)
     inner = env.unwrapped
@@ -134,7 +145,7 @@ def declared_limit(env: SpacesOwner) -> int | None:
         return declared_limit(inner.envs[0])
     own = getattr(inner, "max_episode_steps", None)
     limits = [_require_limit(own)] if isinstance(own, Real) else []
-    while isinstance(env, gymnasium.Wrapper):  # an environment without a spec has no other trace
+    while isinstance(env, gymnasium.Wrapper):  # without a spec, only the wrapper knows
         if isinstance(env, gymnasium.wrappers.TimeLimit):
             limits.append(_require_limit(env._max_episode_steps))
         env = env.env
@@ -142,27 +153,33 @@ def declared_limit(env: SpacesOwner) -> int | None:
 
 
 def _require_limit(limit: Any) -> int:
-    """A number of steps that an episode can have."""
+    """A valid time limit."""
     number = isinstance(limit, Real) and not isinstance(limit, bool)
-    if not (number and float(limit).is_integer() and limit >= 1):
-        fix = "give the steps after which an episode is cut, or None"
+    if not (number and 1 <= limit <= LONGEST_EPISODE and float(limit).is_integer()):
+        fix = f"set it to a number of steps, at most {LONGEST_EPISODE:,}, or to None"
         raise UserError("max_episode_steps to be a whole number above 0", repr(limit), fix)
     return int(limit)
 
 
-def _require_alike(envs: list[gymnasium.Env]) -> None:
-    """Refuse environments that the first one's bounds would misread."""
+def _require_alike(envs: list[gymnasium.Env], task: str) -> None:
+    """Refuse environments whose spaces differ: the first one's are used for all."""
     for name in ("observation_space", "action_space"):
         first = space_of(envs[0], name)
         for index, env in enumerate(envs[1:], 1):
             if (space := space_of(env, name)) != first:
                 got = f"{space} in environment {index}, {first} in environment 0"
-                raise UserError(f"one {name} from every call of the factory", got, ALIKE)
+                raise UserError(f"one {name} from every call of the factory of {task}", got, ALIKE)
 
 
 def _new(make: Factory) -> gymnasium.Env:
-    """An environment that nobody else has: episodes of a shared one would be interleaved."""
-    env = require_made(_made(make))
+    """A new environment: episodes of one that is shared would be interleaved."""
+    try:
+        env = require_made(make())
+    except UserError:
+        raise
+    except (Exception, SystemExit) as error:
+        words = own_traceback(error)
+        raise EnvironmentFailedError.of("an environment", "construction", None, words) from error
     inner = env.unwrapped
     if _MADE.get(id(inner)) is inner:
         got = f"the same {name_of(env)} again"
@@ -172,25 +189,12 @@ def _new(make: Factory) -> gymnasium.Env:
     return env
 
 
-def _made(make: Factory) -> object:
-    try:
-        return make()
-    except UserError:
-        raise
-    except (Exception, SystemExit) as error:
-        words = traceback.format_exc()
-        raise EnvironmentFailedError.of("an environment", "construction", None, words) from error
-
-
 def require_env(source: object) -> Source:
-    """Refuse what is no environment of Gymnasium, and say what to do about a `gym` one."""
+    """Refuse what is not a Gymnasium environment or factory."""
     if isinstance(source, gymnasium.Env | VectorEnv) or callable(source):
         return source
-    module = type(source).__module__.split(".")[0]
-    fix = (
-        "wrap it with shimmy, or derive it from gymnasium.Env"
-        if module == "gym"
-        else "derive it from gymnasium.Env, or pass an id or a factory"
-    )
     got = f"{type(source).__module__}.{type(source).__name__}"
+    fix = "derive it from gymnasium.Env, or pass an id or a factory"
+    if got.split(".")[0] == "gym":
+        fix = "wrap it with shimmy, or derive it from gymnasium.Env"
     raise UserError("a Gymnasium id, environment, vector environment or factory", got, fix)

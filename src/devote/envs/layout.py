@@ -1,6 +1,6 @@
 """Mazes drawn as text: `#` wall, space or `.` open, `S` start, `G` goal.
 
-A goal walled in on purpose is drawn `g`, so that one walled in by mistake is noticed.
+A goal that is walled in on purpose is drawn `g`, so that a `G` walled in by mistake is refused.
 """
 
 from collections.abc import Callable
@@ -96,107 +96,74 @@ class Layout:
             reachable=self.reachable[row // BINS, column // BINS],
             centers=observed(position).astype(np.float32),
             extent=(left, right, bottom, top),
+            bin_of=lambda obs, xp: self.bin_of(obs[..., :2], cell_size, xp),
+            marks=tuple(
+                (name, *self.center(cell, cell_size).tolist())
+                for name, cell in (("start", self.start), ("goal", self.goal))
+                if cell is not None
+            ),
         )
 
 
 def parse(text: str) -> Layout:
-    """The maze drawn in `text`, refused with the row and column of the first mistake."""
-    rows = dedent(text).strip("\n").splitlines()
-    _check_rectangle(rows)
-    cells = np.array([list(row) for row in rows])
-    _check_characters(cells)
+    """The maze drawn in `text`; errors name the row and column of the first mistake."""
+    cells = _cells_of(dedent(text).strip("\n").splitlines())
     walls = cells == WALL
-    _check_border(walls)
-    start = _start(cells)
+    start, goal = _only(cells, START), _only(cells, GOAL + SEALED_GOAL)
+    if start is None:
+        got = f"none up to {_at((len(cells) - 1, cells.shape[1] - 1))}"
+        raise UserError("one start 'S'", got, "put 'S' into an open cell")
     reachable = _flood(walls, start)
-    return Layout(walls, reachable, start, _goal(cells, reachable))
+    if goal is not None and cells[goal] == GOAL and not reachable[goal]:
+        expected, got = "a goal 'G' that the start is connected to", f"one walled in at {_at(goal)}"
+        fix = "open a way to it, or draw it 'g' if it is sealed on purpose"
+        raise UserError(expected, got, fix)
+    if goal is not None and cells[goal] == SEALED_GOAL and reachable[goal]:
+        expected, got = "a sealed goal 'g' out of reach", f"one within reach at {_at(goal)}"
+        raise UserError(expected, got, "draw it 'G', or wall it in")
+    return Layout(walls, reachable, start, goal)
 
 
 def _at(cell: Cell) -> str:
     return f"row {cell[0]}, column {cell[1]} (counted from 0)"
 
 
-def _cells(mask: np.ndarray) -> list[Cell]:
+def _cells_in(mask: np.ndarray) -> list[Cell]:
     return [(int(row), int(column)) for row, column in np.argwhere(mask)]
 
 
-def _check_rectangle(rows: list[str]) -> None:
+def _cells_of(rows: list[str]) -> np.ndarray:
+    """One character per cell: a rectangle of known characters with walls all around."""
     if not rows or not rows[0]:
         raise UserError("a maze drawn as text", "no rows", "draw one, or use SPIRAL or U_MAZE")
     width = len(rows[0])
     for number, row in enumerate(rows):
         if len(row) != width:
-            edge = (number, min(len(row), width))
-            change = "fill it with '#'" if len(row) < width else "remove what is too much"
-            raise UserError(
-                f"rows of one length, {width} as in row 0",
-                f"{len(row)} characters, different from {_at(edge)} on",
-                change,
-            )
+            where = _at((number, min(len(row), width)))
+            fix = "fill it with '#'" if len(row) < width else "remove the characters after that"
+            got = f"{len(row)} characters, different from {where} on"
+            raise UserError(f"rows of one length, {width} as in row 0", got, fix)
+    cells = np.array([list(row) for row in rows])
+    for cell in _cells_in(~np.isin(cells, list(CHARACTERS))):
+        expected = "'#' wall, ' ' or '.' open, 'S' start, 'G' goal or 'g' sealed goal"
+        raise UserError(expected, f"{str(cells[cell])!r} at {_at(cell)}", "replace it")
+    inner = np.zeros(cells.shape, bool)
+    inner[1:-1, 1:-1] = True
+    for cell in _cells_in(~inner & (cells != WALL)):
+        got = f"an opening at {_at(cell)}, through which the point could leave"
+        fix = "put '#' there, or add a row or column of '#' outside"
+        raise UserError("walls all around the maze", got, fix)
+    return cells
 
 
-def _check_characters(cells: np.ndarray) -> None:
-    for cell in _cells(~np.isin(cells, list(CHARACTERS))):
-        raise UserError(
-            "'#' wall, ' ' or '.' open, 'S' start, 'G' goal or 'g' sealed goal",
-            f"{str(cells[cell])!r} at {_at(cell)}",
-            "replace it by one of these",
-        )
-
-
-def _check_border(walls: np.ndarray) -> None:
-    border = np.ones_like(walls)
-    border[1:-1, 1:-1] = False
-    for cell in _cells(border & ~walls):
-        raise UserError(
-            "walls all around the maze",
-            f"an opening at {_at(cell)}, through which the point could leave",
-            "put '#' there, or one more row or column of '#' outside",
-        )
-
-
-def _start(cells: np.ndarray) -> Cell:
-    starts = _cells(cells == START)
-    if not starts:
-        rows, columns = cells.shape
-        raise UserError(
-            "one start 'S'",
-            f"none from {_at((0, 0))} to {_at((rows - 1, columns - 1))}",
-            "put 'S' into an open cell",
-        )
-    if len(starts) > 1:
-        raise UserError(
-            "one start 'S'",
-            f"a second one at {_at(starts[1])}, the first at {_at(starts[0])}",
-            "open one of them with ' '",
-        )
-    return starts[0]
-
-
-def _goal(cells: np.ndarray, reachable: np.ndarray) -> Cell | None:
-    goals = _cells((cells == GOAL) | (cells == SEALED_GOAL))
-    if not goals:
-        return None
-    if len(goals) > 1:
-        raise UserError(
-            "at most one goal",
-            f"a second one at {_at(goals[1])}, the first at {_at(goals[0])}",
-            "open one of them with ' '",
-        )
-    goal = goals[0]
-    if cells[goal] == GOAL and not reachable[goal]:
-        raise UserError(
-            "a goal 'G' that the start is connected to",
-            f"one walled in at {_at(goal)}",
-            "open a way to it, or draw it 'g' if it is sealed on purpose",
-        )
-    if cells[goal] == SEALED_GOAL and reachable[goal]:
-        raise UserError(
-            "a sealed goal 'g' that the start is not connected to",
-            f"one within reach at {_at(goal)}",
-            "draw it 'G', or wall it in",
-        )
-    return goal
+def _only(cells: np.ndarray, marks: str) -> Cell | None:
+    """The only cell with one of these marks, None if there is none."""
+    found = _cells_in(np.isin(cells, list(marks)))
+    if len(found) > 1:
+        got = f"a second one at {_at(found[1])}, the first at {_at(found[0])}"
+        name = "start" if marks == START else "goal"
+        raise UserError(f"one {name} {marks[0]!r}", got, "open one of them with ' '")
+    return found[0] if found else None
 
 
 def _flood(walls: np.ndarray, start: Cell) -> np.ndarray:
@@ -207,6 +174,6 @@ def _flood(walls: np.ndarray, start: Cell) -> np.ndarray:
         if reached[row, column] or walls[row, column]:
             continue
         reached[row, column] = True
-        # The border is wall, so neighbours of an open cell exist.
+        # the border is wall, so an open cell has four neighbours
         frontier += [(row - 1, column), (row + 1, column), (row, column - 1), (row, column + 1)]
     return reached

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from devote.core.errors import UserError
-from devote.core.settings import NonNegative, Whole
+from devote.core.settings import EpisodeLength, NonNegative, Positive, check_ranges
 from devote.core.types import Box, EnvSpec, Outcome, Vector
 from devote.envs.layout import SPIRAL, U_MAZE, Layout, parse
 
@@ -18,34 +18,34 @@ NAMES = {SPIRAL: "point_maze_spiral", U_MAZE: "point_maze_u"}
 
 @dataclass(frozen=True)
 class PointMazeSettings:
-    """The paper's maze; numbers without a source in the paper are those of the authors' code."""
+    """The paper's maze; numbers that the paper does not give are those of the authors' code."""
 
     layout: str = SPIRAL
     """The maze as text, see `devote.envs.layout`."""
     step_size: NonNegative = 0.25
     """Displacement along an axis under an action of 1."""
-    episode_length: Whole = 1000
+    episode_length: EpisodeLength = 1000
     """Steps until the time limit."""
     cell_size: NonNegative = 2.5
     """Distance of the centres of neighbouring cells."""
     wall_half_width: NonNegative = 1.375
-    """Half the side of a wall's box; above half a cell, so walls bulge."""
+    """Half the side of a wall's box; more than half a cell, so walls overlap."""
     ball_radius: NonNegative = 0.35
-    """How far the centre of the ball stays off a wall's box."""
+    """Least distance of the centre of the ball from a wall's box."""
     collision: Collision = "reject"
-    """reject: a move that ends in a wall is not made at all; slide: x first, then y, each alone."""
+    """reject: a move into a wall is not made; slide: moves along x and y are tried in turn."""
     rewards: bool = False
-    """1 on every step that ends near the goal, which is a success; or no reward at all."""
-    goal_radius: NonNegative = 1.0
-    """How near the goal is near."""
+    """1 for every step that ends near the goal, which is a success; or none at all."""
+    goal_radius: Positive = 1.0
+    """Distance from the goal that counts as near."""
     time_limit_terminates: bool = False
-    """Whether the time limit counts as a true termination, as in the authors' code."""
+    """Whether the time limit terminates, as in the authors' code, instead of truncating."""
     goal_in_observation: bool = False
     """Observe x, y, 0, 0 and the goal, as in the authors' code, instead of x, y."""
 
     @property
     def reach(self) -> float:
-        """Distance along both axes up to which the centre of a wall blocks the ball."""
+        """Distance along either axis at which a wall blocks the ball, centre to centre."""
         return self.wall_half_width + self.ball_radius
 
 
@@ -65,14 +65,14 @@ def as_authors(settings: PointMazeSettings) -> PointMazeSettings:
 
 
 class PointMazeWorld(NamedTuple):
-    """Where the ball is, and for how long the episode has run."""
+    """The position of the ball and the steps of the episode so far."""
 
     position: Float[Array, "2"]
     elapsed: Int[Array, ""]
 
 
 class PointMaze:
-    """Move a point among walls; every episode starts in the same place, and none ends early."""
+    """Move a point among walls; episodes start in the same cell and run to their time limit."""
 
     def __init__(self, settings: PointMazeSettings) -> None:
         layout = parse(settings.layout)
@@ -94,7 +94,7 @@ class PointMaze:
         )
 
     def reset(self, key: PRNGKeyArray) -> PointMazeWorld:
-        """The ball at rest in the middle of the start cell."""
+        """The middle of the start cell."""
         return PointMazeWorld(jnp.asarray(self._start), jnp.int32(0))
 
     def observe(self, world: PointMazeWorld) -> Float[Array, "observation"]:
@@ -113,12 +113,12 @@ class PointMaze:
         return after, Outcome(reward, terminated, success=reward > 0)
 
     def bin_of(self, world: PointMazeWorld) -> Int[Array, ""]:
-        """The quarter of a cell that the ball is in; on an edge the right or the upper one."""
+        """The quarter of a cell that holds the ball; on an edge, the right or upper one."""
         return self._layout.bin_of(world.position, self.settings.cell_size, jnp)
 
     def collides(self, position: Float[Array, "2"]) -> Bool[Array, ""]:
         """Whether the ball would touch a wall there."""
-        # Boxes reach less than a cell: only the four whose centres surround the point can hold it.
+        # a box reaches less than a cell: only the four walls around the point can touch it
         first = jnp.floor(position / self.settings.cell_size).astype(jnp.int32)
         near = first + jnp.array([[0, 0], [0, 1], [1, 0], [1, 1]])
         rows, columns = self._walls.shape
@@ -160,34 +160,27 @@ class PointMaze:
 
 
 def _check(settings: PointMazeSettings, layout: Layout) -> None:
+    check_ranges(settings)
     if settings.collision not in get_args(Collision):
         raise UserError("collision 'reject' or 'slide'", settings.collision, "choose one of them")
-    if settings.episode_length < 1:
-        raise UserError("an episode_length of at least 1", settings.episode_length, "raise it")
-    if not settings.goal_radius > 0:
-        raise UserError("a goal_radius above 0", settings.goal_radius, "raise it")
     if layout.goal is None and (settings.rewards or settings.goal_in_observation):
+        fix = "draw 'G', or leave rewards and goal_in_observation off"
+        raise UserError("a layout with a goal", "none", fix)
+    cell, longest = settings.cell_size, _longest_step(settings, layout)
+    if not cell / 2 <= settings.reach < cell:
         raise UserError(
-            "a layout with a goal", "none", "draw 'G', or leave rewards and goal_in_observation off"
-        )
-    if not settings.cell_size / 2 <= settings.reach < settings.cell_size:
-        raise UserError(
-            f"wall_half_width + ball_radius from {settings.cell_size / 2} (walls without gaps) to "
-            f"below {settings.cell_size} (a way between walls)",
+            f"wall_half_width + ball_radius from {cell / 2} (no gaps between walls) to below "
+            f"{cell} (room to pass)",
             settings.reach,
             "change one of the three",
         )
-    longest = _longest_step(settings, layout)
     if not 0 < settings.step_size < longest:
-        raise UserError(
-            f"a step_size above 0 and below {longest:.4g}, where the ball could jump over a wall",
-            settings.step_size,
-            "shorten the step",
-        )
+        expected = f"a step_size above 0 and below {longest:.4g}, which could jump over a wall"
+        raise UserError(expected, settings.step_size, "shorten the step")
 
 
 def _longest_step(settings: PointMazeSettings, layout: Layout) -> float:
-    """The step at which the ball could cross a wall, or the waist of two walls at a corner."""
+    """The shortest step that could cross a wall, or the gap where two walls meet at a corner."""
     across = 2 * settings.reach
     if settings.collision == "reject" and _corners_touch(layout.walls):
         return across - settings.cell_size

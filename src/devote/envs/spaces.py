@@ -1,4 +1,4 @@
-"""Gymnasium's spaces in our terms: what observations and actions become, and tables for files."""
+"""Gymnasium spaces: how observations and actions are converted, and tables of them for files."""
 
 import math
 from collections.abc import Iterator
@@ -13,14 +13,19 @@ from devote.core.errors import UserError
 from devote.core.types import Box, Choice, EnvSpec, Index, Vector
 
 WIDEST = 1e6
-"""Bounds farther apart than this say nothing about where an entry moves."""
+"""Bounds farther apart than this say nothing about the range of an entry."""
 
+MOST_ENTRIES = 4_000_000
+"""Entries of an observation, or values of a `Discrete` one."""
+MOST_ACTIONS = 100_000
 MOST_CHOICES = 256
-"""Combinations of a `MultiDiscrete` or `MultiBinary` action up to which each is a choice."""
+"""Combinations of a `MultiDiscrete` or `MultiBinary` action."""
 DTYPES = (
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
     *("float16", "float32", "float64"),
 )
+DAMAGED = (AssertionError, KeyError, OverflowError, RecursionError, TypeError, ValueError)
+"""What Python and Gymnasium raise where a table describes no space."""
 
 Leaf: TypeAlias = spaces.Box | spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary
 DISCRETE = (spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
@@ -30,19 +35,22 @@ Path: TypeAlias = tuple[str | int, ...]
 
 @dataclass(frozen=True)
 class Observations:
-    """A space of observations: one integer for a `Discrete`, otherwise one flat vector."""
+    """A space of observations, flattened: one integer for a `Discrete`, otherwise one vector."""
 
     space: spaces.Space
     own_units: bool = True
 
     @cached_property
     def leaves(self) -> tuple[tuple[Path, Leaf], ...]:
-        """The parts of the space, in the order in which a vector holds them."""
+        """The leaves of the space, in the order in which a vector holds them."""
         return tuple(_leaves(self.space, ()))
 
     @cached_property
     def spec(self) -> Vector | Index:
-        """What agents are told."""
+        """The space as agents see it."""
+        if (entries := sum(map(_size, (leaf for _, leaf in self.leaves)))) > MOST_ENTRIES:
+            fix = "observe less, for instance smaller images"
+            raise UserError(f"observations of up to {MOST_ENTRIES:,} entries", entries, fix)
         if isinstance(self.space, spaces.Discrete):
             return Index(int(self.space.n))
         bounds = [_bounds(leaf) for _, leaf in self.leaves]
@@ -54,13 +62,12 @@ class Observations:
 
     @cached_property
     def dtype(self) -> str:
-        """How vectors are kept: as bytes where every part is of bytes, as pictures are."""
-        pictures = all(leaf.dtype == np.uint8 for _, leaf in self.leaves)
-        return "uint8" if pictures else "float32"
+        """How vectors are stored: images, where every part is of bytes, stay bytes."""
+        return "uint8" if all(leaf.dtype == np.uint8 for _, leaf in self.leaves) else "float32"
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """What each entry of the vector is called."""
+        """A name for each entry of the vector."""
         return tuple(
             f"{path_name(path)}[{entry}]"
             for path, leaf in self.leaves
@@ -68,13 +75,20 @@ class Observations:
         )
 
     @cached_property
-    def integers(self) -> tuple[bool, ...]:
-        """Which entries of the vector only take whole numbers."""
-        whole = [np.repeat(leaf.dtype.kind in "biu", _size(leaf)) for _, leaf in self.leaves]
-        return tuple(np.concatenate(whole).tolist())
+    def integers(self) -> dict[int, range]:
+        """The entries that hold an integer, each with all entries that one-hot encode the same."""
+        found: dict[int, range] = {}
+        at = 0
+        for _, leaf in self.leaves:
+            single = isinstance(leaf, spaces.Box | spaces.MultiBinary)
+            for width in (1,) * _size(leaf) if single else _sizes(leaf):
+                if leaf.dtype.kind in "biu":
+                    found |= dict.fromkeys(range(at, at + width), range(at, at + width))
+                at += width
+        return found
 
     def flatten(self, obs: Any, count: int) -> np.ndarray:
-        """A batch of `count` observations in our own memory: vectors, or int32 indices."""
+        """A copy of `count` observations: vectors, or int32 indices."""
         if isinstance(self.space, spaces.Discrete):
             digits = _digits(_part(obs, (), self.space, count), (), self.space)
             return digits.reshape(count).astype(np.int32)
@@ -82,7 +96,7 @@ class Observations:
         return np.concatenate(parts, axis=1, dtype=self.dtype, casting="unsafe")
 
     def _flat(self, path: Path, leaf: Leaf, array: np.ndarray) -> np.ndarray:
-        """Entries of a leaf side by side; integers that only name something become one-hot."""
+        """The entries of a leaf as a vector; categorical integers become one-hot."""
         flat = array.reshape(len(array), math.prod(array.shape[1:]))
         if isinstance(leaf, spaces.Box):
             if self.dtype == "uint8" and array.dtype != np.uint8:
@@ -116,18 +130,23 @@ class Observations:
 
 @dataclass(frozen=True)
 class Actions:
-    """A space of actions: [-1, 1] stretched to the bounds of a `Box`; a one-hot choice otherwise.
+    """A space of actions: a `Box` is scaled from [-1, 1], anything discrete is a one-hot choice.
 
-    Every combination of a `MultiDiscrete` or `MultiBinary` is one choice, if there are few.
+    Every combination of a `MultiDiscrete` or `MultiBinary` is a choice, if there are few.
     """
 
     space: spaces.Space
 
     @cached_property
     def spec(self) -> Box | Choice:
-        """What agents are told."""
+        """The space as agents see it."""
         if isinstance(self.space, DISCRETE):
-            return Choice(_number_of_choices(self.space))
+            most = MOST_ACTIONS if isinstance(self.space, spaces.Discrete) else MOST_CHOICES
+            if (number := math.prod(_sizes(self.space))) > most:
+                fix = "wrap the environment to take fewer, or a Box that it rounds itself"
+                expected = f"at most {most:,} combinations of actions"
+                raise UserError(expected, f"{number:,} in {self.space}", fix)
+            return Choice(number)
         if not isinstance(self.space, spaces.Box):
             known = "Box, Discrete, MultiDiscrete or MultiBinary"
             fix = "wrap the environment so that it takes one of them"
@@ -135,23 +154,24 @@ class Actions:
         if not np.issubdtype(self.space.dtype, np.floating):
             fix = "use a Discrete, or a Box of float32"
             raise UserError("a Box of floats as action space", self.space.dtype, fix)
-        if not (np.isfinite(self.space.low).all() and np.isfinite(self.space.high).all()):
+        low, high = self.space.low.astype(np.float64), self.space.high.astype(np.float64)
+        if not (np.isfinite(low).all() and np.isfinite(high).all()):
             fix = (
-                "give the Box the bounds in which actions make a difference, or wrap it: "
+                "give the Box the range in which actions make a difference, or wrap it: "
                 "gymnasium.wrappers.TransformAction(env, lambda action: action, "
                 "gymnasium.spaces.Box(-1, 1, env.action_space.shape))"
             )
             raise UserError("finite bounds of the action space", self.space, fix)
-        if (self.space.high.astype(np.float64) - self.space.low > WIDEST).any():
+        if (high - low > WIDEST).any():
             expected = f"bounds of the action space at most {WIDEST:g} apart"
             fix = "give the Box the range in which actions make a difference"
             raise UserError(expected, self.space, fix)
-        if not self.space.low.size:
+        if not low.size:
             raise UserError("an action with entries", self.space, "act on something")
-        return Box(int(self.space.low.size))
+        return Box(low.size)
 
     def to_env(self, action: np.ndarray) -> np.ndarray:
-        """A batch of our actions in the environment's own format."""
+        """A batch of agents' actions in the environment's own format."""
         shape = (len(action), *(self.space.shape or ()))
         if isinstance(self.space, DISCRETE):
             digits = np.unravel_index(np.argmax(action, axis=-1), _sizes(self.space))
@@ -184,14 +204,14 @@ def _leaves(space: spaces.Space, path: Path) -> Iterator[tuple[Path, Leaf]]:
 
 
 def _bounds(leaf: Leaf) -> tuple[np.ndarray, np.ndarray]:
-    """Low and high of the entries of a leaf; infinite where they tell nothing."""
+    """Low and high of the entries of a leaf; infinite where they say nothing."""
     if not isinstance(leaf, spaces.Box):
         return np.zeros(_size(leaf)), np.ones(_size(leaf))
     low, high = (bound.reshape(-1).astype(np.float64) for bound in (leaf.low, leaf.high))
-    known = np.isfinite(low) & np.isfinite(high)
-    width = np.where(known, high, 0.0) - np.where(known, low, 0.0)
-    known &= width <= WIDEST
-    margin = np.where(known & (width == 0), 1.0, 0.0)  # a constant needs a width to divide by
+    with np.errstate(invalid="ignore", over="ignore"):
+        width = high - low
+    known = width <= WIDEST
+    margin = np.where(known & (width == 0), 1.0, 0.0)  # normalising divides by the width
     return np.where(known, low - margin, -np.inf), np.where(known, high + margin, np.inf)
 
 
@@ -210,19 +230,10 @@ def _start(space: spaces.Space) -> Any:
 
 
 def _size(leaf: Leaf) -> int:
-    """Entries of a vector that a leaf takes."""
+    """Entries of the vector that a leaf becomes."""
     if isinstance(leaf, spaces.Box | spaces.MultiBinary):
         return math.prod(leaf.shape)
     return sum(_sizes(leaf))
-
-
-def _number_of_choices(space: spaces.Space) -> int:
-    number = math.prod(_sizes(space))
-    if not isinstance(space, spaces.Discrete) and number > MOST_CHOICES:
-        fix = "wrap the environment so that it takes fewer, or a Box that it rounds itself"
-        expected = f"at most {MOST_CHOICES} combinations of actions, each of which is a choice"
-        raise UserError(expected, f"{number:,} in {space}", fix)
-    return number
 
 
 def at(obs: Any, path: Path) -> Any:
@@ -232,7 +243,9 @@ def at(obs: Any, path: Path) -> Any:
             obs = obs[key]
         except (KeyError, IndexError, TypeError) as error:
             got = f"{type(obs).__name__} without it"
-            fix = "return every key of observation_space, or take it out of the space"
+            fix = "give every key of observation_space"
+            if isinstance(obs, tuple) and depth == 0:
+                fix = "give the observation alone: reset returns (obs, info)"
             raise UserError(f"{path_name(path[: depth + 1])} in observations", got, fix) from error
     return obs
 
@@ -245,7 +258,7 @@ def _array(value: Any) -> np.ndarray:
 
 
 def _part(obs: Any, path: Path, leaf: Leaf, count: int) -> np.ndarray:
-    """The batch of one leaf, with the shape and kind that the space promised."""
+    """The batch of one leaf, of the shape that the space declares."""
     array, shape = _array(at(obs, path)), leaf.shape or ()
     if array.dtype.kind not in "biuf" or array.shape != (count, *shape):
         raise UserError(
@@ -257,19 +270,19 @@ def _part(obs: Any, path: Path, leaf: Leaf, count: int) -> np.ndarray:
 
 
 def _digits(array: np.ndarray, path: Path, space: spaces.Space) -> np.ndarray:
-    """Integers counted from 0, a row each; any outside its space would name something else."""
+    """A row of integers counted from 0 for each observation, all inside their space."""
     counted = array - np.asarray(_start(space))
     digits = counted.reshape(len(array), math.prod(array.shape[1:])).astype(np.int64)
     inside = (digits >= 0) & (digits < _sizes(space)) & (digits == counted.reshape(digits.shape))
     if not inside.all():
         wrong = array.reshape(digits.shape)[~inside][0]
-        fix = "widen the space, or return what it holds"
+        fix = "widen the space, or return values inside it"
         raise UserError(f"{path_name(path)} inside {space}", wrong, fix)
     return digits
 
 
 def _require_bytes(array: np.ndarray, path: Path) -> None:
-    """Refuse numbers that would become other ones in a byte."""
+    """Refuse numbers that a byte cannot hold."""
     wrong = ~((array >= 0) & (array <= 255) & (array == np.floor(array)))
     if wrong.any():
         fix = "return obs.astype(np.uint8), or use a Box of float32"
@@ -286,12 +299,12 @@ def _batched(obs: Any) -> Any:
 
 
 def spaces_of(spec: EnvSpec) -> tuple[spaces.Space, spaces.Space]:
-    """What a task of ours looks like to Gymnasium: observations, actions."""
+    """The spaces of a task of ours: observations, actions."""
     observed, acted = spec.observation, spec.action
     observation: spaces.Space
     if isinstance(observed, Index):
         observation = spaces.Discrete(observed.size)
-    else:  # as exact as the task's own bounds, by which agents scale what they see
+    else:  # in float64, to keep the exact bounds that agents normalise by
         dtype: Any = np.uint8 if observed.dtype == "uint8" else np.float64
         low, high = np.asarray(observed.low, dtype), np.asarray(observed.high, dtype)
         observation = spaces.Box(low, high, dtype=dtype)
@@ -301,10 +314,10 @@ def spaces_of(spec: EnvSpec) -> tuple[spaces.Space, spaces.Space]:
 
 
 def space_to_table(space: spaces.Space) -> dict[str, Any]:
-    """A space in words and numbers; bounds that are infinite are None."""
+    """A space as a JSON table; infinite bounds are None."""
     match space:
         case spaces.Dict():
-            # pairs, for the order of a table and the type of its keys would be lost
+            # pairs keep the order and the type of the keys
             parts = [[_key(key), space_to_table(part)] for key, part in space.items()]
             return {"kind": "Dict", "parts": parts}
         case spaces.Tuple():
@@ -317,19 +330,19 @@ def space_to_table(space: spaces.Space) -> dict[str, Any]:
         case spaces.MultiBinary():
             return {"kind": "MultiBinary", "shape": list(space.shape)}
         case spaces.Box():
-            low, high = (_finite(bound) for bound in (space.low, space.high))
-            shape, dtype = list(space.shape), str(space.dtype)
-            return {"kind": "Box", "low": low, "high": high, "shape": shape, "dtype": dtype}
+            bounds = {"low": _finite(space.low), "high": _finite(space.high)}
+            shape = {"shape": list(space.shape), "dtype": str(space.dtype)}
+            return {"kind": "Box"} | bounds | shape
     raise UserError("a space that can be saved", space, "wrap the environment")
 
 
 def space_from_table(table: Any, where: str) -> spaces.Space:
-    """The space of a table; anything that `space_to_table` would not have written is refused."""
+    """The space of a table, which must be one that `space_to_table` wrote."""
     try:
         return _read(table)
-    except (KeyError, TypeError, ValueError, AssertionError) as error:
-        fix = "save the model again"
-        raise UserError(f"the description of a space in {where}", repr(error), fix) from error
+    except DAMAGED as error:
+        expected = f"the description of a space in {where}"
+        raise UserError(expected, repr(error), "save the model again") from error
 
 
 def _read(table: Any) -> spaces.Space:
@@ -346,9 +359,12 @@ def _read(table: Any) -> spaces.Space:
         case "MultiBinary":
             return spaces.MultiBinary([int(size) for size in table["shape"]])
         case "Box" if table["dtype"] in DTYPES:
-            dtype, shape = np.dtype(table["dtype"]), tuple(int(size) for size in table["shape"])
-            low = _bound(table["low"], -np.inf, dtype, shape)
-            return spaces.Box(low, _bound(table["high"], np.inf, dtype, shape), dtype=dtype.type)
+            dtype, shape = np.dtype(table["dtype"]), [int(size) for size in table["shape"]]
+            low, high = (
+                np.array([end if x is None else x for x in table[side]], dtype).reshape(shape)
+                for side, end in (("low", -np.inf), ("high", np.inf))
+            )
+            return spaces.Box(low, high, dtype=dtype.type)
     raise ValueError(f"unknown kind or dtype in {table!s:.80}")
 
 
@@ -360,10 +376,3 @@ def _key(key: object) -> str | int:
 
 def _finite(bound: np.ndarray) -> list[float | None]:
     return [value if np.isfinite(value) else None for value in bound.reshape(-1).tolist()]
-
-
-def _bound(
-    values: list[float | None], missing: float, dtype: np.dtype, shape: tuple[int, ...]
-) -> np.ndarray:
-    filled = [missing if value is None else value for value in values]
-    return np.array(filled, dtype).reshape(shape)

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from devote.core.types import Metrics, Observation, Transition
 from devote.nets.ensemble import Ensemble
@@ -26,13 +26,6 @@ def residual(
 ) -> Float[Array, "index batch"]:
     """c + g: near zero where there was data, free elsewhere."""
     return corrector(obs, action) + prior(obs, action)
-
-
-def novelty(
-    corrector: Ensemble, prior: Ensemble, obs: Observation, action: Array
-) -> Float[Array, "index batch"]:
-    """|c + g|, the local novelty signal (paper, section 4)."""
-    return jnp.abs(residual(corrector, prior, obs, action))
 
 
 def bootstrap_mask(
@@ -54,15 +47,23 @@ def corrector_loss(
 
 
 def passed_on(
-    corrector: Ensemble,
-    prior: Ensemble,
-    obs: Observation,
-    action: Array,
+    residual: Float[Array, "index batch"],
+    novelty_value: Float[Array, "index batch"],
     propagation: Propagation,
+    unknown_value: float = 0.0,
 ) -> Float[Array, "index batch"]:
-    """What a state-action hands to its predecessor: |c + g| (TUD-OPT) or c + g (TUD)."""
-    signed = residual(corrector, prior, obs, action)
-    return jnp.abs(signed) if propagation == "magnitude" else signed
+    """What a state-action hands to its predecessor: |c + g| + rb (TUD-OPT) or c + g + rb (TUD).
+
+    With a value V of the unknown (ours), |c + g| + (1 - u) rb + u V with u = min(1, |c + g|): no
+    data holds rb up where nothing is known, so there V takes its place.
+    """
+    if propagation == "signed":
+        return residual + novelty_value
+    novelty = jnp.abs(residual)
+    if unknown_value == 0:
+        return novelty + novelty_value
+    unknown = jnp.minimum(1.0, novelty)
+    return novelty + (1 - unknown) * novelty_value + unknown * unknown_value
 
 
 def novelty_value_loss(
@@ -80,29 +81,18 @@ def novelty_value_loss(
 # Optimism: two ways to read a bonus off one epistemic critic (section 4).
 
 
-def mean_bonus(
-    novelty_value: Float[Array, "index batch"], residual: Float[Array, "index batch"]
-) -> Float[Array, "batch"]:
-    """The mean over z of rb + |c + g|: DEVOTE's bonus (eq. 13)."""
-    return jnp.mean(novelty_value + jnp.abs(residual), axis=0)
-
-
-def spread_bonus(
-    novelty_value: Float[Array, "index batch"], residual: Float[Array, "index batch"]
-) -> Float[Array, "batch"]:
-    """The standard deviation over z of rb + c + g: the bonus of an upper confidence bound."""
-    # the square root of 0 has no slope, and all indices start with rb = 0
-    return jnp.sqrt(jnp.var(novelty_value + residual, axis=0) + 1e-8)
-
-
 def bonus_of(
     reading: Reading,
-    novelty_value: Float[Array, "index batch"],
     residual: Float[Array, "index batch"],
+    novelty_value: Float[Array, "index batch"],
+    unknown_value: float = 0.0,
 ) -> Float[Array, "batch"]:
-    """The bonus by the name of its reading."""
-    read = {"mean": mean_bonus, "std": spread_bonus}[reading]
-    return read(novelty_value, residual)
+    """The mean over z of |c + g| + rb (DEVOTE, eq. 13), or the standard deviation over z of
+    c + g + rb (an upper confidence bound)."""
+    if reading == "mean":
+        return passed_on(residual, novelty_value, "magnitude", unknown_value).mean(axis=0)
+    # the square root of 0 has no slope, and all indices start with rb = 0
+    return jnp.sqrt(jnp.var(residual + novelty_value, axis=0) + 1e-8)
 
 
 # The scale of the task value beside the bonus (section 4).
@@ -144,3 +134,14 @@ def dormant_fraction(
         dormant += jnp.sum(strength <= threshold * strength.mean())
         units += strength.size
     return dormant / units
+
+
+def dormancy(activations: list[Float[Array, "batch width"]]) -> Metrics:
+    """The share of dormant units as a metric; none for networks whose layers are not known."""
+    return {"plasticity/dormant_frac": dormant_fraction(activations)} if activations else {}
+
+
+def effective_rank(features: Float[Array, "batch width"], share: float = 0.99) -> Int[Array, ""]:
+    """How many of the largest singular values hold `share` of their sum (srank)."""
+    values = jnp.linalg.svd(features, compute_uv=False)
+    return 1 + jnp.sum(jnp.cumsum(values) < share * values.sum())

@@ -8,8 +8,9 @@ from pathlib import Path
 from devote.core.errors import UserError
 from devote.experiments.cells import write_record
 from devote.experiments.comparison import TrainingCell
-from devote.loops.metrics_log import read
-from devote.loops.run_dir import CHECKPOINTS, METRICS, SETTINGS
+from devote.loops import checkpoint
+from devote.loops.metrics_log import last_step
+from devote.loops.run_dir import CHECKPOINTS, METRICS, SETTINGS, require_sealed
 from devote.saved import saved_run
 
 ROOT = Path("runs")
@@ -40,9 +41,12 @@ def _complete(folder: Path, steps: int) -> bool:
     """Whether the last line of the metrics and a checkpoint are at the end of the run."""
     if not (folder / METRICS).is_file():
         return False
-    table = read(folder / METRICS)
-    last = int(table["step"][-1]) if len(table["step"]) else 0
-    return last >= steps and (folder / CHECKPOINTS / f"step_{last:09d}").is_dir()
+    last = int(last_step(folder / METRICS))
+    found = checkpoint.newest(folder / CHECKPOINTS)
+    if last < steps or found is None or found[0].name != f"step_{last:09d}":
+        return False
+    require_sealed(folder / METRICS, found[1], last)
+    return True
 
 
 def main() -> None:

@@ -17,13 +17,14 @@ from devote.experiments.durations import in_words
 from devote.experiments.runner import with_needs
 from devote.experiments.study_report import Figure
 from devote.figures import calibration_plots as plots
+from devote.figures.style import BLUE, ORANGE, Look
 from devote.measure.calibration import Predict, calibration_report, over_sets
 from devote.regression import table as tables
 from devote.regression.data import GP, PAPER, draw_task, tested_rows
 from devote.regression.models import AUTHORS, AUTO, ENSEMBLE, LENGTHS, REFERENCE, ModelSpec
 from devote.regression.priors import RFN
 from devote.regression.study import PRESETS, CalibrationCell, CalibrationStudy
-from devote.regression.table import AUROC, MLP_PRIOR, RHO, TABLE_MODELS, ModelScores
+from devote.regression.table import AUROC, MLP_PRIOR, RHO, TABLE_MODELS, ModelScores, RecordedScores
 
 FIGURE_MODELS = (REFERENCE, ENSEMBLE, MLP_PRIOR, LENGTHS[0])  # paper, and the reference
 MODELS = tuple(model for model in TABLE_MODELS if model != REFERENCE)
@@ -169,8 +170,8 @@ def _figure(
     def drawn(out: Path, command: str) -> list[Path]:
         out.mkdir(parents=True, exist_ok=True)
         paths = draw(Page(study, caption, command, out))
-        if not paths:
-            return []
+        if not paths or (cells and not any(cell.finished() for cell in cells)):
+            return paths  # from recorded numbers: the README of their runs stays
         made = f"Made {date.today().isoformat()} on {machine()}." if shown else _effort(cells)
         atomic_write_text(out / "README.md", f"# {caption}\n\n    {command}\n\n{made}\n")
         return [*paths, out / "README.md"]
@@ -230,7 +231,8 @@ def draw_table(page: Page) -> list[Path]:
     text = f"{page.caption}\n\n{tables.as_markdown(cells, page.study.preset)}"
     atomic_write_text(page.out / "table.md", text)
     atomic_write_text(table, tables.as_csv(cells))
-    return [page.out / "table.md", table]
+    atomic_write_text(page.out / "splits.csv", tables.splits_csv(cells))
+    return [page.out / "table.md", table, page.out / "splits.csv"]
 
 
 def refuse_less(table: Path, got: str) -> NoReturn:
@@ -251,34 +253,46 @@ def _draw_gp(page: Page) -> list[Path]:
 
 
 def _draw_ablations(page: Page) -> list[Path]:
-    written, cells = draw_table(page), page.study.scores()
-    if not written:
+    """From the cells on this disk, else from the recorded table."""
+    written, table = draw_table(page), page.out / "table.csv"
+    cells: Sequence[ModelScores | RecordedScores] = page.study.scores()
+    if not written and table.is_file():
+        cells = tables.read_csv(table.read_text())
+    if not cells:
         return []
     shown = {AUROC: "AUROC of misfits", RHO: "correlation of |f - mu| and sigma"}
     for kind, xlabel in (("rfn", "length scale"), ("mlp", "width")):
         scores = {words: ablation_lines(cells, kind, score) for score, words in shown.items()}
-        written.append(page.save(plots.ablation(scores, xlabel), f"ablation-{kind}.png"))
+        figure, remark = plots.ablation(scores, xlabel), "; bars: one standard error"
+        written.append(page.save(figure, f"ablation-{kind}.png", remark))
     return written
 
 
-def ablation_lines(cells: Sequence[ModelScores], kind: str, score: str) -> list[plots.Series]:
-    """Scores against length scale, or against width for each depth: of the mean over the finished
-    UCI sets, and of the GP task."""
+def ablation_lines(
+    cells: Sequence[ModelScores | RecordedScores], kind: str, score: str
+) -> list[plots.Series]:
+    """Scores against length scale, or against width for each depth: of the mean over the UCI sets
+    that all models of the kind have, so that "auto" is held against the same sets, and of the GP
+    task."""
+    models = list(dict.fromkeys(cell.model for cell in cells if cell.model.kind == kind))
+    found = {(c.model, c.dataset): c.estimate(score) for c in cells if c.model in models}
+    found = {key: value for key, value in found.items() if np.isfinite(value.mean)}
+    uci = [n for n in tables.UCI if all((model, n) in found for model in models)]
     lines: dict[str, plots.Series] = {}
-    for model in dict.fromkeys(cell.model for cell in cells if cell.model.kind == kind):
-        found = {cell.dataset: cell.estimate(score) for cell in cells if cell.model == model}
-        found = {name: value for name, value in found.items() if np.isfinite(value.mean)}
-        uci = [value for name, value in found.items() if name != GP]
-        sets = {f"{len(uci)} UCI sets": over_sets(uci)} if uci else {}
-        sets |= {"GP task": found[GP]} if GP in found else {}
+    for model in models:
+        name = f"{len(uci)} UCI set{'s' if len(uci) > 1 else ''}"
+        sets = {name: over_sets([found[model, n] for n in uci])} if uci else {}
+        sets |= {"GP task": found[model, GP]} if (model, GP) in found else {}
         start = "auto, " if model == AUTO else "".join(f"depth {d:g}, " for d in model.size[1:])
         for name, estimate in sets.items():
-            colour = None if kind == "mlp" else "C1" if name == "GP task" else "C0"
+            colour = BLUE if name == "GP task" else ORANGE
+            dashes = ":" if model == AUTO else "--" if model.size[1:] == (1,) else "-"
+            line = plots.Series(start + name, {}, Look(colour, dashes))
             if model == AUTO:
-                lines[start + name] = plots.Series(start + name, estimate, colour)
+                lines[line.label] = line._replace(points=estimate)
             else:
-                line = lines.setdefault(start + name, plots.Series(start + name, {}, colour))
-                line.points[model.size[0]] = estimate  # type: ignore[index]
+                points = lines.setdefault(line.label, line).points
+                points[model.size[0]] = estimate  # type: ignore[index]
     return list(lines.values())
 
 

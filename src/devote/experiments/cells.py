@@ -1,5 +1,4 @@
-"""Work that is done once, whoever is killed meanwhile: what a cell is, and how one that is finished
-is recorded."""
+"""A cell, the unit of work of a study, and the record of a finished one."""
 
 import json
 import os
@@ -11,26 +10,26 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from devote.core.durable import atomic_write_text
-from devote.core.errors import UserError
+from devote.core.settings import read_fields
 
-TIMED = {"kinds", "size", "seconds"}
-"""What every record has, whatever its cell describes."""
+RECORD = dict(kinds=tuple[str, ...], size=float, seconds=float, finished=str, machine=str)
+"""Fields of every record."""
 
 
 class Cell(Protocol):
-    """What the runner needs to know of a piece of work; it travels to a process of its own."""
+    """What the runner needs to know of a piece of work. Cells are sent to other processes."""
 
     @property
     def name(self) -> str:
-        """What a person reads."""
+        """For people."""
 
     @property
     def identity(self) -> str:
-        """The same for the same work, in every process; fit for a file name."""
+        """A hash of the work, fit for a file name."""
 
     @property
     def record(self) -> Path:
-        """Where it is written down how and when the work was done."""
+        """Path of the record, written when the cell is finished."""
 
     @property
     def needs(self) -> Sequence["Cell"]:
@@ -38,34 +37,34 @@ class Cell(Protocol):
 
     @property
     def kinds(self) -> Sequence[str]:
-        """Groups of cells that take about as long per unit of work, the closest first."""
+        """Groups of cells that take about as long per unit of work, the most specific first."""
 
     @property
     def size(self) -> float:
         """Units of work."""
 
     def finished(self) -> bool:
-        """Whether the result is there."""
+        """Whether the result exists."""
 
     def outdated(self) -> bool:
-        """Whether a result of other settings is in the place of this one."""
+        """Whether the directory holds a result of other settings."""
 
     def make(self) -> bool:
-        """Do the work, or go on with it; False when a signal stopped it before the end."""
+        """Do the work, from its checkpoint if there is one; False when a signal stopped it."""
 
     def progress(self) -> float:
-        """The share of the work that is on disk, from 0 to 1."""
+        """The share of the work that is done, from 0 to 1."""
 
     def seconds(self) -> float | None:
-        """How long a finished cell took in all processes that worked on it; None where that is not
-        kept, and the last one's time counts."""
+        """How long a finished cell took in all its processes; None where only the last
+        one's time is known."""
 
     def describe(self) -> Mapping[str, Any]:
         """Command, preset, seeds and settings, for the record."""
 
 
 def machine() -> str:
-    """Processor and cores; nothing that names the computer or its owner."""
+    """Processor and number of cores, without names of computer or owner."""
     processor = platform.processor() or platform.machine()
     information = Path("/proc/cpuinfo")
     if information.is_file():
@@ -77,7 +76,7 @@ def machine() -> str:
 
 
 def write_record(cell: Cell, seconds: float, finished: date | None = None) -> None:
-    """Note that a cell is finished, in one step; on another day only what was made before."""
+    """Record a finished cell atomically; `finished` is the date of one that was made earlier."""
     counted = cell.seconds()
     content = {
         "name": cell.name,
@@ -94,15 +93,8 @@ def write_record(cell: Cell, seconds: float, finished: date | None = None) -> No
     atomic_write_text(cell.record, json.dumps(content, indent=1) + "\n")
 
 
-def read_record(path: Path) -> dict[str, Any] | None:
-    """What `write_record` wrote, if it is there."""
+def read_record(path: Path, **kinds: Any) -> dict[str, Any] | None:
+    """A record, None where there is none; `kinds` are the types of what the cell described."""
     if not path.is_file():
         return None
-    fix = "delete the file to do the work again"
-    try:
-        content = json.loads(path.read_text())
-    except ValueError as error:
-        raise UserError(f"JSON in {path}", error, fix) from error
-    if not (isinstance(content, dict) and content.keys() >= TIMED):
-        raise UserError(f"a record with {', '.join(sorted(TIMED))} in {path}", "none", fix)
-    return content
+    return read_fields(path, RECORD | kinds, "delete the file to do the work again")

@@ -1,33 +1,59 @@
-"""`devote compare`, `devote figure` and `devote figures`."""
+"""`devote compare`, `devote figure`, `devote figures` and `devote tune`."""
 
+import json
 import os
 import re
 import shlex
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
 import tyro
 
 from devote.build import AGENTS, build_program
+from devote.core.durable import atomic_write_text
 from devote.core.errors import UserError
-from devote.core.settings import digest, parse_change, require_known
+from devote.core.settings import digest, flag, parse_change, require_known
 from devote.experiments.calibration_figures import study_figure
+from devote.experiments.cells import Cell
 from devote.experiments.comparison import Method, Scale, Study, Task, TrainingCell
-from devote.experiments.durations import Durations, expected, in_words
-from devote.experiments.paper_figures import ABSENT, FIGURES
-from devote.experiments.runner import available_cores, run_cells
+from devote.experiments.durations import Durations, in_words, time_left
+from devote.experiments.paper_figures import (
+    ABSENT,
+    FIGURES,
+    LONG_LABELS,
+    SUITES,
+    TUNING_SEED,
+)
+from devote.experiments.ray_engine import RayEngine
+from devote.experiments.runner import (
+    MESSAGE,
+    SAVED,
+    Engine,
+    LocalEngine,
+    available_cores,
+    is_busy,
+    log_lines,
+    log_path,
+    reason_of,
+    run_cells,
+    with_needs,
+)
+from devote.experiments.slurm import Slurm, make_cell, queue, submitted
 from devote.experiments.study_report import Figure, figure_of
+from devote.experiments.tuning import Tuning, parse_space, write_tuning
+from devote.loops.run_dir import STUDY
 from devote.loops.signals import exit_code
 from devote.names import task_of
 from devote.presets import PRESETS
 from devote.regression.study import PRESETS as CALIBRATION_PRESETS
 from devote.regression.uci import VARIABLE
 
-UNNAMED = ("envs", "preset", "out", "runs", "cores", "keep", "draw_only")
-"""What a folder's name says already, or does not depend on."""
+MOST_SEEDS = 1000
+FRESH_SEED = 200
+"""First seed on which tuned settings are checked."""
 LONGEST = 100  # letters of environments in the name of a folder
 FLAGS = {
     "seeds": "--seeds",
@@ -36,66 +62,116 @@ FLAGS = {
     "env_name": "--envs",
     "agent_name": "--agents",
 }
-"""What a comparison decides itself, and where it is told."""
+"""Settings that a comparison decides, with their options."""
+STATES = ("done", "running", "queued", "stopped", "failed", "not begun")
 LINE = "{:<33} {:>7} {:>8}  {:<20} {}"
-ScaleName = Literal["smoke", "desk", "paper"]
+ScaleName = Literal["smoke", "desk", "long", "paper"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyOptions:
+    """Options of every study: where its runs are made, kept and drawn."""
+
+    draw_only: bool = False
+    """Run nothing; draw whatever there is."""
+    status: bool = False
+    """Run nothing; say what is done, running, queued and failed."""
+    keep: bool = False
+    """Do not make again what is recorded in the directory of results, though not on this disk."""
+    out: Path | None = None
+    """Directory of figure and table; named after what is asked for where not given."""
+    runs: Path = Path("runs")
+    """Directory of the runs, which all comparisons and figures share."""
+    on: Literal["local", "ray", "slurm"] = "local"
+    """This machine; a Ray cluster, or a local Ray where there is no address; SLURM."""
+    cores: int | None = None
+    """Runs at a time: on this machine on one core each, every core where not given; on SLURM as
+    many as it has room for where not given."""
+    cpus_per_run: int = 1
+    """Processors of a run, on Ray and SLURM."""
+    gpus_per_run: float = 0
+    """GPUs of a run, on Ray and SLURM; several runs of Ray may share one, as with 0.25."""
+    address: str | None = None
+    """host:port of a Ray cluster; else $RAY_ADDRESS, else a Ray is started here."""
+    partition: str | None = None
+    """Partition of SLURM; its default where not given."""
+    account: str | None = None
+    """Account of SLURM; its default where not given."""
+    time_limit: int | None = None
+    """Minutes of a task of SLURM, which saves and goes on in another; the partition's otherwise."""
+    cell: str | None = None
+    """Make this run alone, by its identity, and draw nothing: what a task of SLURM is."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions(StudyOptions):
+    """Options that all runs of a study share."""
+
+    preset: str = "desk"
+    """Source of all settings that are not given."""
+    steps: int | None = None
+    """Environment steps of every run; the preset's where not given."""
+    metric: str | None = None
+    """A column of the metrics; by default coverage where there is one, else return."""
 
 
 @dataclass(frozen=True)
-class Compare:
+class Compare(RunOptions):
     """Agents on environments: the same budget and backbone for all, resumable, with intervals."""
 
-    envs: tuple[str, ...]
+    envs: tuple[str, ...] = ()
     """Names, Gymnasium ids or module:MyEnv, with changes after commas: `deep_sea,size=20`."""
+    suite: Literal["sparse"] | None = None
+    """A list of tasks instead: sparse, thirteen with rare rewards, each with a return that counts
+    as solved."""
     agents: tuple[str, ...] = ("devote", "sac")
     """The first is compared with each of the others; with changes, as in `devote,optimism=1`."""
     seeds: int = 5
     """Seeds of every agent on every environment."""
     first_seed: int = 0
     """The seeds are this one and those after it; by custom those from 100 on are for tuning."""
-    preset: str = "desk"
-    """Where all settings come from that nothing else says."""
-    steps: int | None = None
-    """Environment steps of every run; the preset's where not given."""
     set: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
     """A setting of all runs that have it, `name=value`."""
-    metric: str | None = None
-    """A column of the metrics; coverage where there is one, else return, where not given."""
-    draw_only: bool = False
-    """Run nothing; draw whatever there is."""
-    keep: bool = False
-    """Do not make again what is recorded in the directory of results, though not on this disk."""
-    out: Path | None = None
-    """Directory of figure and table; named after what is compared where not given."""
-    runs: Path = Path("runs")
-    """Directory of the runs, which other comparisons and figures share."""
-    cores: int | None = None
-    """Runs at a time, one core each; every core where not given."""
+    tune: int = 0
+    """Trials of every agent on every environment before it is compared, the same number for all;
+    none where 0."""
 
 
 @dataclass(frozen=True)
-class Make:
+class Tune(RunOptions):
+    """Look for an agent's settings by trials on tuning seeds; several processes may share them."""
+
+    env: tyro.conf.Positional[str]
+    """A name, Gymnasium id or module:MyEnv, with changes after commas."""
+    agent: str = "devote"
+    """With changes, as in `devote,optimism=1`: they stay."""
+    trials: int = 20
+    """Of all processes that share --runs; those given up at the median included."""
+    space: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
+    """Where to look for a setting: name=low:high, name=low:high:log, name=a,b or name=value."""
+    seeds: int = 2
+    """Runs of a trial, on seeds from 100 on."""
+    check_seeds: int = 5
+    """Fresh seeds, from 200 on, on which the best is held against the default; 0 for none."""
+
+
+UNNAMED = ("envs", "suite", "preset", *(entry.name for entry in fields(StudyOptions)))
+"""Options that are not hashed into the name of a folder."""
+
+
+@dataclass(frozen=True)
+class Make(StudyOptions):
     """Make one figure or table of the paper: run what is missing, then draw."""
 
     label: tyro.conf.Positional[str]
     """A label that `devote figures` lists."""
     scale: ScaleName = "desk"
-    """smoke: seconds; desk: two cores; paper: the paper's own settings."""
+    """smoke: seconds; desk: two cores; long: the paper's steps and soft resets on desk's networks;
+    paper: the paper's own settings."""
     only: tuple[str, ...] = ()
     """Tasks to run; the figure shows whatever there is."""
-    draw_only: bool = False
-    """Run nothing."""
-    keep: bool = False
-    """Do not make again runs that are recorded in the directory of results, though not on this
-    disk."""
-    out: Path | None = None
-    """Where it is written; results/LABEL/SCALE where not given."""
-    runs: Path = Path("runs")
-    """Directory of the runs, which all figures share."""
     data: Path | None = None
     """Directory of the UCI tables; else $DEVOTE_DATA, else the cache, else a download."""
-    cores: int | None = None
-    """Runs at a time, one core each; every core where not given."""
 
 
 @dataclass(frozen=True)
@@ -103,38 +179,121 @@ class Listing:
     """What is run, what is missing, and how long it would take."""
 
     scale: ScaleName = "desk"
-    """smoke: seconds; desk: two cores; paper: the paper's own settings."""
+    """smoke: seconds; desk: two cores; long: the paper's steps and soft resets on desk's networks;
+    paper: the paper's own settings."""
     runs: Path = Path("runs")
     """Directory of the runs."""
 
 
 def compare_command(words: list[str]) -> int:
-    """Compare agents; the same command goes on after an interruption."""
+    """`devote compare`; the same command resumes."""
     asked = tyro.cli(Compare, args=words, prog="devote compare")
     study, command = study_of(asked), command_of(asked)
-    figure = figure_of(study, output_of(asked))
-    if asked.draw_only:
-        return 0 if _draw(figure, figure.out, command) else 1
-    require_buildable(study)
-    return make(figure, figure.out, command, asked.runs, cores=asked.cores, keep=asked.keep)
+    _require_count("tune", asked.tune, 0)
+    if asked.tune and asked.on == "slurm":
+        fix = "tune first, with --on local or ray; then --on slurm with what was found"
+        raise UserError("trials that one command oversees", "--tune on SLURM", fix)
+    if not (asked.draw_only or asked.status or asked.cell):
+        require_buildable(study)
+        if asked.tune and (stopped_by := tune_all(study, asked)):
+            return _stopped(stopped_by)
+    if asked.tune:
+        study = replace(study, methods=tuple(_tuned(study, m, asked.tune) for m in study.methods))
+    return make(figure_of(study, out=output_of(asked)), asked, command, ["compare", *words])
 
 
 def figure_command(words: list[str]) -> int:
-    """Make one figure or table."""
+    """`devote figure`."""
     asked = tyro.cli(Make, args=words, prog="devote figure")
     if asked.label in [absent.label for absent in ABSENT]:
         raise UserError("a figure that the library makes", asked.label, "see: devote figures")
     require_known([asked.label], FIGURES, "figure")
+    if asked.scale == "long" and asked.label not in LONG_LABELS:
+        fix = f"--scale long is for {', '.join(LONG_LABELS)}"
+        raise UserError(f"smoke, desk or paper as the scale of {asked.label}", "long", fix)
     if asked.data is not None:
         if not asked.data.is_dir():
             raise UserError("a directory of UCI tables", asked.data, "change --data")
         os.environ[VARIABLE] = str(asked.data)  # for the processes that read them
     figure = FIGURES[asked.label](asked.scale, asked.runs)
-    out, command = asked.out or figure.out, f"devote figure {asked.label} --scale {asked.scale}"
-    if asked.draw_only:
-        figure.cells(asked.only)  # refuses unknown names; what there is, is drawn whole
-        return 0 if _draw(figure, out, command) else 1
-    return make(figure, out, command, asked.runs, asked.only, asked.cores, asked.keep)
+    command = f"devote figure {asked.label} --scale {asked.scale}"
+    return make(figure, asked, command, ["figure", *words], asked.only)
+
+
+def _require_count(name: str, number: int, least: int) -> None:
+    if not least <= number <= 10_000:
+        raise UserError(f"--{name} from {least} to 10,000", number, f"change --{name}")
+
+
+def tune_command(words: list[str]) -> int:
+    """`devote tune`: trials, then the best against the default; the same command goes on."""
+    asked = tyro.cli(Tune, args=words, prog="devote tune")
+    _require_count("trials", asked.trials, 1)
+    _require_count("seeds", asked.seeds, 1)
+    _require_count("check-seeds", asked.check_seeds, 0)
+    if asked.on == "slurm":
+        fix = "start `devote tune` in several jobs: all that share --runs share the trials"
+        raise UserError("--on local or --on ray", "slurm", fix)
+    same = {n: getattr(asked, n) for n in ("preset", "steps", "metric", "runs")}
+    study = study_of(Compare(envs=(asked.env,), agents=(asked.agent,), **same))
+    tuning = tuning_of(study, study.tasks[0], study.methods[0], asked.trials, asked.seeds)
+    tuning = replace(tuning, given=tuple(map(parse_space, asked.space)))
+    chosen = {n: v for n, v in vars(asked).items() if n in ("space", "steps", "metric", "seeds")}
+    name = f"{_file_name(asked.env)}-{_file_name(asked.agent)}-{asked.preset}-{digest(chosen)[:6]}"
+    out = asked.out or Path("results/tune") / name
+    if not (asked.draw_only or asked.status):
+        require_buildable(study)
+        if stopped_by := tuning.run(engine_of(asked)):
+            return _stopped(stopped_by)
+    _say_written(write_tuning(tuning, out, shlex.join(["devote", "tune", *words])))
+    best = tuning.best()
+    if best is None or not asked.check_seeds:
+        return 0 if best else 1
+    plain = tuning.method
+    tuned = Method("tuned", plain.agent, (*plain.changes, *best[0].items()))
+    scale = replace(study.scale, seeds=asked.check_seeds)
+    check = replace(study, methods=(tuned, plain), scale=scale, first_seed=FRESH_SEED)
+    if check.run(check.tasks[0], tuned, 0) == check.run(check.tasks[0], plain, 0):
+        print("the default was the best: there is nothing to check")
+        return 0
+    figure = figure_of(
+        replace(check, label="check", title=f"Tuned {plain.name}"), out=out / "check"
+    )
+    return make(figure, replace(asked, out=out / "check"), shlex.join(["devote", "tune", *words]))
+
+
+def tuning_of(study: Study, task: Task, method: Method, trials: int, seeds: int = 2) -> Tuning:
+    """Trials of one method on one task of a study."""
+    scale = replace(study.scale, seeds=seeds)
+    return Tuning(
+        replace(study, tasks=(task,), methods=(method,), scale=scale, first_seed=TUNING_SEED),
+        trials,
+    )
+
+
+def tune_all(study: Study, asked: Compare) -> str | None:
+    """Run the same number of trials for every method on every task; the signal that ended them, if
+    any."""
+    engine = engine_of(asked)
+    for task in study.tasks:
+        for method in study.methods:
+            tuning = tuning_of(study, task, method, asked.tune)
+            if len(tuning.finished()) < asked.tune:
+                print(f"{asked.tune} trials of {method.name} in {task.name}")
+                if stopped_by := tuning.run(engine):
+                    return stopped_by
+    return None
+
+
+def _tuned(study: Study, method: Method, trials: int) -> Method:
+    """A method with the best settings that its trials have found on each task."""
+    found = {task.name: tuning_of(study, task, method, trials).best() for task in study.tasks}
+    return replace(method, tuned=tuple((n, tuple(b[0].items())) for n, b in found.items() if b))
+
+
+def _stopped(by: str, left: str = "") -> int:
+    print(f"stopped by {by}; {left}the same command continues")
+    return exit_code(by)
 
 
 def calibration_command() -> None:
@@ -143,21 +302,25 @@ def calibration_command() -> None:
         study = tyro.extras.overridable_config_cli(CALIBRATION_PRESETS)
         shared = study.out.parent.name == "calibration"  # locks and times, with `devote figure`
         root = study.out.parents[1] if shared else study.out
-        sys.exit(make(study_figure(study), study.out, "", root))
+        sys.exit(make(study_figure(study), StudyOptions(out=study.out, runs=root), ""))
     except UserError as error:
         sys.exit(f"devote: {error}")
 
 
 def figures_command(words: list[str]) -> int:
-    """List every figure and table."""
+    """`devote figures`."""
     asked = tyro.cli(Listing, args=words, prog="devote figures")
     durations, cores = Durations.known(asked.runs), len(available_cores())
+    queued = queue(asked.runs)
     print(LINE.format("label", "done", "recorded", "time left", "shows"))
-    for label, build in FIGURES.items():
-        figure = build(asked.scale, asked.runs)
+    for label in LONG_LABELS if asked.scale == "long" else FIGURES:
+        figure = FIGURES[label](asked.scale, asked.runs)
         outdated = sum(cell.outdated() for cell in figure.cells())
         shows = figure.title + (f"; lacks {', '.join(figure.missing)}" if figure.missing else "")
         shows += f"; {outdated} of other settings" if outdated else ""
+        states = states_of(figure.cells(), asked.runs, queued)
+        now = in_counts({name: states[name] for name in ("running", "queued", "failed")})
+        shows += f"; {now}" if now else ""
         shows += f"; drawn in {figure.out}" if (figure.out / "README.md").is_file() else ""
         print(LINE.format(label, *state(figure, durations, cores), shows))
     for absent in ABSENT:
@@ -173,31 +336,37 @@ def figures_command(words: list[str]) -> int:
 
 
 def state(figure: Figure, durations: Durations, cores: int) -> tuple[str, str, str]:
-    """What is done here, what is recorded elsewhere, and how long the rest takes."""
+    """Cells done here, cells recorded elsewhere, and the time that the rest takes."""
     cells, recorded = figure.cells(), figure.recorded(figure.out)
     open_cells = [cell for cell in cells if not cell.finished()]
     rest = [cell for cell in open_cells if cell.identity not in recorded]
-    seconds, unknown = expected(rest, durations, cores)
-    left = in_words(seconds) if rest else "-"
-    if unknown:
-        left = f"{left} + {unknown} unknown" if unknown < len(rest) else "unknown"
+    seconds = time_left([(durations.seconds(cell), cell.progress()) for cell in rest], cores)
+    left = "-" if not rest else "unknown" if seconds is None else in_words(seconds)
     done = f"{len(cells) - len(open_cells)}/{len(cells)}"
     return done, str(len(recorded) or "-"), left
 
 
 def make(
     figure: Figure,
-    out: Path,
+    asked: StudyOptions,
     command: str,
-    root: Path,
+    words: Sequence[str] = (),
     only: tuple[str, ...] = (),
-    cores: int | None = None,
-    keep: bool = False,
 ) -> int:
-    """Run what is missing, draw what there is, and say what failed; the exit code."""
-    cells = figure.cells(only)
-    if cores is not None and cores < 1:
-        raise UserError("at least one core", cores, "raise --cores")
+    """Run what is missing, draw what is finished and report failures; the exit code. `words` are
+    the command that was typed, for SLURM's tasks."""
+    cells, out, root = figure.cells(only), asked.out or figure.out, asked.runs
+    if asked.cell is not None:
+        return _make_one(cells, asked)
+    if asked.draw_only:
+        return 0 if _draw(figure, out, command) else 1
+    if asked.status:
+        print(status(cells, root))
+        return 0
+    for name in ("cores", "cpus_per_run", "time_limit"):
+        if (number := getattr(asked, name)) is not None and number < 1:
+            what = "at least one core" if name == "cores" else f"{flag(name)} of at least 1"
+            raise UserError(what, number, f"raise {flag(name)}")
     for place in (root, out):  # now, not after hours of work
         place.mkdir(parents=True, exist_ok=True)
         if not os.access(place, os.W_OK):
@@ -206,18 +375,26 @@ def make(
         print(f"not in the library yet, left out: {', '.join(figure.missing)}")
     held = figure.recorded(out)
     recorded = [cell for cell in cells if cell.identity in held]
-    if keep:
+    if asked.keep:
         cells = [cell for cell in cells if cell.identity not in held]
     elif recorded:
         print(
             f"{len(recorded)} runs are recorded in {out} but not on this disk; they are made again "
             "(--keep takes them as they are)"
         )
-    outcome = run_cells(cells, root, available_cores()[:cores])
+    write_study(figure, out, command)
+    if asked.on == "slurm" and (missing := with_needs(cells, unfinished=True)):
+        resources = (asked.cpus_per_run, asked.gpus_per_run, asked.partition, asked.account)
+        slurm = Slurm(root, *resources, asked.time_limit, asked.cores)
+        count = slurm.submit(missing, [sys.executable, "-m", "devote", *words])
+        print(f"{count} tasks submitted; {status(cells, root)}")
+        print("the same command draws when all are done, and tries again those that failed")
+        return 0
+    open_cells = any(not cell.finished() for cell in cells)
+    outcome = run_cells(cells, root, engine_of(asked) if open_cells else None)
     if outcome.stopped_by is not None:
         left = sum(not cell.finished() for cell in cells)
-        print(f"stopped by {outcome.stopped_by}; {left} left; the same command continues")
-        return exit_code(outcome.stopped_by)
+        return _stopped(outcome.stopped_by, f"{left} left; ")
     _draw(figure, out, command)
     for failure in outcome.failures:
         print(f"failed: {failure.name}: {failure.reason}")
@@ -226,24 +403,99 @@ def make(
     return 1 if outcome.failures else 0
 
 
+def engine_of(asked: StudyOptions) -> Engine:
+    """The engine that runs cells while the command waits."""
+    if asked.on == "ray":
+        work = asked.runs / "work"
+        return RayEngine(work, asked.cpus_per_run, asked.gpus_per_run, asked.address)
+    return LocalEngine(asked.runs / "work", available_cores()[: asked.cores])
+
+
+def _make_one(cells: Sequence[Cell], asked: StudyOptions) -> int:
+    """Run a single cell in this process."""
+    found = [cell for cell in with_needs(cells) if cell.identity == asked.cell]
+    if not found:
+        fix = "give --cell one of the study's; its runs.csv and --status name them"
+        raise UserError("the identity of a run of this study", asked.cell, fix)
+    make_cell(found[-1], asked.runs, asked.cpus_per_run)
+    return 0
+
+
+def status(cells: Sequence[Cell], root: Path) -> str:
+    """Number of cells by state, then the running and the failed ones."""
+    states = states_of(cells, root, queue(root))
+    told = [f"{name}: {words}" for name in ("running", "failed") for words in states[name]]
+    return "\n".join([in_counts(states), *told])
+
+
+def in_counts(states: Mapping[str, Sequence[str]]) -> str:
+    """Number of cells by state, in words."""
+    return ", ".join(f"{len(found)} {name}" for name, found in states.items() if found)
+
+
+def states_of(cells: Sequence[Cell], root: Path, queued: Mapping[str, str]) -> dict[str, list[str]]:
+    """Descriptions of cells by state; `queued` is SLURM's queue."""
+    folder, given = root / "work", submitted(root)
+    states: dict[str, list[str]] = {name: [] for name in STATES}
+    for cell in with_needs(cells):
+        lines, words = log_lines(log_path(folder, cell)), cell.name
+        if cell.finished():
+            state = "done"
+        elif queued.get(cell.identity) == "RUNNING" or is_busy(folder, cell):
+            state, words = "running", f"{cell.name} {cell.progress():.0%}"
+        elif cell.identity in queued:
+            state = "queued"
+        elif lines and lines[-1] == MESSAGE + SAVED:
+            state = "stopped"
+        elif lines or cell.identity in given:
+            lines = lines or log_lines(given[cell.identity])
+            state, words = "failed", f"{cell.name}: {reason_of(None, lines)}"
+        else:
+            state = "not begun"
+        states[state].append(words)
+    return states
+
+
+def write_study(figure: Figure, out: Path, command: str) -> None:
+    """Write the list of trainings by task, method and seed, for `devote watch`."""
+    cells = [
+        {"task": task, "method": cell.method, "seed": cell.run.seed, "run": cell.folder.name}
+        for task, parts in figure.parts.items()
+        for cell in parts
+        if isinstance(cell, TrainingCell)
+    ]
+    if cells:
+        table = {"title": figure.title, "command": command, "cells": cells}
+        atomic_write_text(out / STUDY, json.dumps(table, indent=1) + "\n")
+
+
 def _draw(figure: Figure, out: Path, command: str) -> bool:
     """Whether there was anything to draw."""
     written = figure.draw(out, command)
-    print("".join(f"wrote {path}\n" for path in written) or "nothing is finished yet")
+    _say_written(written)
     for readme in [path for path in written if path.name == "README.md"]:
         print("".join(f"{x}\n" for x in readme.read_text().splitlines() if x.startswith("- ")))
     return bool(written)
 
 
+def _say_written(paths: Sequence[Path]) -> None:
+    print("".join(f"wrote {path}\n" for path in paths) or "nothing is finished yet")
+
+
 def study_of(asked: Compare) -> Study:
-    """The study, with every setting checked before anything runs."""
-    for flag, given in (("--envs", asked.envs), ("--agents", asked.agents)):
+    """The study that was asked for, with every setting checked."""
+    if asked.suite is not None and asked.envs:
+        raise UserError("--envs or --suite", "both", "give only one of them")
+    envs = dict.fromkeys(asked.envs) if asked.suite is None else SUITES[asked.suite]
+    for typed, given in (("--envs", envs), ("--agents", asked.agents)):
         if not given:
-            raise UserError(f"at least one name after {flag}", "none", "see: devote compare --help")
-    if asked.seeds < 1:
-        raise UserError("at least one seed", asked.seeds, "raise --seeds")
-    if asked.first_seed < 0:
-        raise UserError("a first seed of 0 or more", asked.first_seed, "raise --first-seed")
+            fix = "see: devote compare --help"
+            raise UserError(f"at least one name after {typed}", "none", fix)
+    if not 1 <= asked.seeds <= MOST_SEEDS:
+        raise UserError(f"from 1 to {MOST_SEEDS} seeds", asked.seeds, "change --seeds")
+    if not 0 <= asked.first_seed <= 2**32 - asked.seeds:
+        expected = "a first seed of 0 or more, and all seeds below 4,294,967,296"
+        raise UserError(expected, asked.first_seed, "change --first-seed")
     require_known([asked.preset], PRESETS, "preset")
     shared = dict(map(parse_change, asked.set))
     for name in [name for name in shared if name in FLAGS]:
@@ -255,9 +507,9 @@ def study_of(asked: Compare) -> Study:
         label="compare",
         title="Comparison of " + ", ".join(method.name for method in methods),
         scale=Scale(asked.preset, asked.preset, asked.seeds),
-        tasks=tuple(_task(text, shared) for text in dict.fromkeys(asked.envs)),
+        tasks=tuple(_task(text, shared, solved) for text, solved in envs.items()),
         methods=methods,
-        metric=asked.metric,
+        metric=asked.metric or ("eval/mean_reward" if asked.suite else None),
         root=asked.runs,
         first_seed=asked.first_seed,
     )
@@ -269,8 +521,8 @@ def study_of(asked: Compare) -> Study:
 
 
 def _check_runs(study: Study) -> None:
-    """Refuse settings out of range, methods that are the same runs under two names, and a metric
-    that not all will log."""
+    """Refuse settings out of range, methods with identical runs, and a metric that not all runs
+    log."""
     runs = study.runs()
     for cell in runs.values():
         cell.run.check()
@@ -289,7 +541,7 @@ def _check_runs(study: Study) -> None:
 
 
 def require_buildable(study: Study) -> None:
-    """Build every method on every task once: what cannot be built is told now, not by each run."""
+    """Build every method on every task once, so that errors come before any run."""
     for task in study.tasks:
         for method in study.methods:
             cell = TrainingCell(study.run(task, method, study.seeds(task)[0]), study.root)
@@ -298,10 +550,10 @@ def require_buildable(study: Study) -> None:
 
 
 def output_of(asked: Compare) -> Path:
-    """Where figure and table go: another folder for every other comparison."""
+    """The folder of figure and table, named after the comparison."""
     if asked.out is not None:
         return asked.out
-    names = "+".join(_file_name(text) for text in asked.envs)
+    names = asked.suite or "+".join(_file_name(text) for text in asked.envs)
     chosen = {
         entry.name: getattr(asked, entry.name)
         for entry in fields(Compare)
@@ -315,12 +567,14 @@ def output_of(asked: Compare) -> Path:
 
 def command_of(asked: Compare) -> str:
     """The same comparison as a command, without directories of this machine."""
-    words = ["devote", "compare", "--envs", *asked.envs, "--agents", *asked.agents]
+    tasks = ["--suite", asked.suite] if asked.suite else ["--envs", *asked.envs]
+    words = ["devote", "compare", *tasks, "--agents", *asked.agents]
     words += ["--seeds", str(asked.seeds), "--preset", asked.preset]
     words += [] if asked.first_seed == 0 else ["--first-seed", str(asked.first_seed)]
     words += [] if asked.steps is None else ["--steps", str(asked.steps)]
     words += [word for text in asked.set for word in ("--set", text)]
     words += [] if asked.metric is None else ["--metric", asked.metric]
+    words += ["--tune", str(asked.tune)] if asked.tune else []
     return shlex.join(words)
 
 
@@ -330,7 +584,7 @@ def _method(text: str) -> Method:
     return Method(text.replace(",", " "), agent, tuple(map(parse_change, changes)))
 
 
-def _task(text: str, shared: dict[str, str]) -> Task:
+def _task(text: str, shared: dict[str, str], solved: float | None = None) -> Task:
     typed, *changes = text.split(",")
     env = task_of(typed)
     own = {} if env == typed else {"id": typed}
@@ -340,6 +594,7 @@ def _task(text: str, shared: dict[str, str]) -> Task:
         env=env,
         changes=tuple((shared | own).items()),
         title=text.replace(",", ", "),
+        solved=solved,
     )
 
 
@@ -352,4 +607,5 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "compare": compare_command,
     "figure": figure_command,
     "figures": figures_command,
+    "tune": tune_command,
 }

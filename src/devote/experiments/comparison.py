@@ -1,12 +1,11 @@
-"""Agents compared on tasks at a scale, each method with the same budget; and a training run as a
-cell."""
+"""A study compares agents on tasks with the same budget; a training run as a cell."""
 
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -16,29 +15,31 @@ from devote.core.settings import differences, flat, identity, require_known, wit
 from devote.envs.brax import BraxSettings, PlaygroundSettings
 from devote.envs.gymnasium import GymnasiumSettings
 from devote.experiments.cells import read_record
-from devote.loops.metrics_log import last_step, read
-from devote.loops.run_dir import METRICS, SETTINGS, read_settings
+from devote.loops.metrics_log import last_step, read, seal_of
+from devote.loops.run_dir import MAY_CHANGE, METRICS, SETTINGS, read_settings
 from devote.presets import PRESETS
 from devote.run import Run
 
-UNHASHED = ("steps",)
-"""A longer run is the shorter one gone on with, so both are the same cell."""
+UNHASHED = MAY_CHANGE
+"""The number of steps is no part of the identity: a longer run continues the shorter one."""
 SHARED = ("env_name", "agent_name", "preset", "seed", "seeds")
-"""Settings that a study decides itself."""
+"""Settings that the study decides, not its tasks or methods."""
+SEAL = {"logged": int | None, "seal": str | None}
+"""Fields of a record about the metrics; old records have none."""
 Key = tuple[str, str, int]
 """Task, method and seed."""
 
 
 @dataclass(frozen=True)
 class TrainingCell:
-    """One seed of one agent on one task, in a directory named after its settings."""
+    """A training run of one seed, in a directory named after its settings."""
 
     run: Run
     root: Path = Path("runs")
 
     @property
     def identity(self) -> str:
-        """Hash of all settings but the number of steps."""
+        """Hash of all settings except the number of steps."""
         return identity(self.run, UNHASHED)
 
     @property
@@ -60,12 +61,12 @@ class TrainingCell:
 
     @property
     def needs(self) -> tuple[()]:
-        """Nothing: runs do not wait for each other."""
+        """None: runs do not depend on each other."""
         return ()
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """Runs that differ in their seed; then those with other changes; then other tasks."""
+        """Runs that differ in the seed alone; then in changes; then in the task."""
         run = self.run
         whole = f"{self._kind} {run.preset}"
         task = f"{run.env_name} {run.agent_name} {run.preset}"
@@ -73,24 +74,28 @@ class TrainingCell:
 
     @property
     def size(self) -> float:
-        """Thousands of gradient updates, which take most of the time."""
+        """Thousands of gradient updates."""
         return self.run.steps * self.run.loop.updates_per_step / 1000
 
+    def recorded(self) -> dict[str, Any] | None:
+        """The record of the run, None where it is not finished."""
+        return read_record(self.record, steps=int, settings=dict, command=str, **SEAL)
+
     def finished(self) -> bool:
-        """Whether these settings were run for at least so many steps."""
-        record = read_record(self.record)
+        """Whether these settings were run for at least this many steps."""
+        record = self.recorded()
         if record is None or record["steps"] < self.run.steps:
             return False
         return not differences(record["settings"], self.run, UNHASHED)
 
     def outdated(self) -> bool:
-        """Whether a run from before a default was changed is in this one's directory."""
+        """Whether the directory holds a run with other settings, from before a default changed."""
         path = self.folder / SETTINGS
         return path.is_file() and bool(differences(read_settings(path), self.run, UNHASHED))
 
     def make(self) -> bool:
-        """Train from the newest checkpoint on, then draw the maps."""
-        from devote.core.cache import use_compilation_cache
+        """Train from the newest checkpoint, then draw the maps."""
+        from devote.core.durable import use_compilation_cache
         from devote.loops.train import train
         from devote.names import task_of
         from devote.run_report import draw_run
@@ -106,26 +111,44 @@ class TrainingCell:
         return result.stopped_by is None
 
     def progress(self) -> float:
-        """Share of the steps that are logged."""
+        """Share of the steps that is logged."""
         path = self.folder / METRICS
         return min(1.0, last_step(path) / self.run.steps) if path.is_file() else 0.0
 
     def seconds(self) -> float | None:
-        """Time of all processes that worked on it, compilation included."""
+        """Time in all processes of the run, compilation included."""
         return float(self.metrics()["time/time_elapsed"][-1])
 
     def metrics(self) -> dict[str, np.ndarray]:
-        """What the run has logged up to its number of steps; empty before its first line."""
+        """Logged metrics up to the number of steps; empty where there are none."""
         path = self.folder / METRICS
         if not path.is_file():
             return {}
         table = read(path)
+        if (np.diff(table["step"]) <= 0).any():
+            self._refuse("rows that are not in the order of their steps")
         reached = np.flatnonzero(table["step"] >= self.run.steps)
         end = int(reached[0]) + 1 if len(reached) else len(table["step"])
         return {name: column[:end] for name, column in table.items()}
 
+    def whole_metrics(self) -> dict[str, np.ndarray]:
+        """The metrics of a finished run; refused where rows are missing or not its own."""
+        table, record = self.metrics(), self.recorded() or {}
+        steps, seal = table.get("step", np.zeros(0)), record.get("seal")
+        if not len(steps) or steps[-1] < self.run.steps:
+            self._refuse(f"rows up to step {max(steps, default=0):.0f} only")
+        if set(table.get("seed", ())) - {self.run.seed}:
+            self._refuse("rows of another seed")
+        if seal is not None and seal != seal_of(self.folder / METRICS, record["logged"]):
+            self._refuse("rows that were changed since")
+        return table
+
+    def _refuse(self, got: str) -> NoReturn:
+        fix = f"restore it, or delete {self.folder} to run it again"
+        raise UserError(f"the metrics of the run in {self.folder / METRICS}", got, fix)
+
     def columns(self) -> tuple[str, ...]:
-        """What the run logs, or will log; nothing is run for that."""
+        """Names of the metrics that the run logs or will log, without running it."""
         from devote.loops.train import columns_of
 
         logged = self.metrics()
@@ -135,30 +158,39 @@ class TrainingCell:
             return columns_of(program, program.shape())
 
     def describe(self) -> Mapping[str, Any]:
-        """Enough to do it again."""
+        """Command, settings and the seal of the metrics."""
         return {
             "command": command(self.run),
             "preset": self.run.preset,
             "seeds": [self.run.seed],
             "steps": self.run.steps,
             "settings": asdict(self.run),
-        }
+        } | self._seal()
+
+    def _seal(self) -> dict[str, Any]:
+        path = self.folder / METRICS
+        logged = int(last_step(path)) if path.is_file() else 0
+        return {"logged": logged, "seal": seal_of(path, logged)} if logged else {}
+
+    @property
+    def method(self) -> str:
+        """The agent, and what is changed for it."""
+        told = [f"{name}={value}" for name, value in typed(self.run)[1].items()]
+        return " ".join([*told, self.run.agent_name])
 
     @property
     def _kind(self) -> str:
-        task, changes = typed(self.run)
-        told = [f"{name}={value}" for name, value in changes.items()]
-        return " ".join([task, *told, self.run.agent_name])
+        return f"{typed(self.run)[0]} {self.method}"
 
 
 def free_name(folder: Path) -> Path:
-    """Where an outdated run is kept: the directory's name and the first number that is free."""
+    """The first free name for an outdated run directory."""
     names = (folder.with_name(f"{folder.name}.outdated{number}") for number in count())
     return next(name for name in names if not name.exists())
 
 
 def changes_of(run: Run) -> dict[str, Any]:
-    """Settings that are not the preset's, without seed and budget."""
+    """Settings that differ from the preset, except seed and budget."""
     base = replace(
         PRESETS[run.preset](run.env_name, run.agent_name),
         seed=run.seed,
@@ -169,7 +201,7 @@ def changes_of(run: Run) -> dict[str, Any]:
 
 
 def typed(run: Run) -> tuple[str, dict[str, Any]]:
-    """The task as one types it, and the settings to be told beside it."""
+    """The task as it is typed, and the settings to give with it."""
     changes = changes_of(run)
     if isinstance(run.env, GymnasiumSettings):
         return run.env.id, {name: value for name, value in changes.items() if name != "id"}
@@ -179,7 +211,7 @@ def typed(run: Run) -> tuple[str, dict[str, Any]]:
 
 
 def command(run: Run) -> str:
-    """What one types to run it alone."""
+    """The command that runs it alone."""
     task, changes = typed(run)
     words = ["devote", "train", task, "--agent", run.agent_name, "--preset", run.preset]
     words += ["--seed", str(run.seed), "--steps", str(run.steps)]
@@ -194,7 +226,7 @@ def command(run: Run) -> str:
 
 @dataclass(frozen=True)
 class Scale:
-    """How big a study is: settings by preset, and how many seeds."""
+    """How large a study is: its preset and number of seeds."""
 
     name: str
     preset: str
@@ -208,44 +240,55 @@ class Scale:
 SCALES = {
     "smoke": Scale("smoke", "smoke", 2),
     "desk": Scale("desk", "desk", 5),
+    "long": Scale("long", "desk", 5),  # the paper's steps and soft resets on desk's networks
     "paper": Scale("paper", "paper", 5),
 }
 
 
 @dataclass(frozen=True)
 class Task:
-    """An environment with some settings changed, under a name of its own."""
+    """An environment with some settings changed, under its own name."""
 
     name: str
     env: str
     changes: tuple[tuple[str, str], ...] = ()
     steps: tuple[tuple[str, int], ...] = ()
-    """Budgets by scale, where they are not the preset's."""
+    """Steps by scale, where not the preset's."""
     seeds: int | None = None
-    """Fewer seeds than the scale's, where a run is long."""
+    """Fewer seeds than the scale has, for long runs."""
     first_seed: int | None = None
-    """The first of its seeds, where not the study's: settings tuned on some seeds need others."""
+    """Its first seed, where not the study's: settings tuned on some seeds need others."""
     title: str = ""
-    """What figures call it, where not the name."""
+    """Its name in figures."""
+    solved: float | None = None
+    """The return from which on a run has solved it."""
+    bonus: float | None = None
+    """The reward for success, by which returns are normalised."""
 
 
 @dataclass(frozen=True)
 class Method:
-    """An agent under a name, perhaps with settings of its own."""
+    """An agent with settings of its own, under a name."""
 
     name: str
     agent: str
     changes: tuple[tuple[str, str], ...] = ()
+    tuned: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = ()
+    """Settings found by trials, by task."""
+
+    def on(self, task: "Task") -> dict[str, str]:
+        """Its settings on a task."""
+        return dict(self.changes) | dict(dict(self.tuned).get(task.name, ()))
 
 
 def by_name(*agents: str) -> tuple[Method, ...]:
-    """Agents as the presets have them."""
+    """Agents with the settings of the preset."""
     return tuple(Method(agent, agent) for agent in agents)
 
 
 @dataclass(frozen=True)
 class Study:
-    """A comparison, as a value."""
+    """A comparison of methods on tasks."""
 
     label: str
     title: str
@@ -254,6 +297,10 @@ class Study:
     methods: tuple[Method, ...]
     metric: str | None = None
     """A column of the metrics; coverage where the task has it, else return, when not given."""
+    beside: tuple[str, ...] = ()
+    """Further metrics with panels of their own."""
+    cell: type[TrainingCell] = TrainingCell
+    """The kind of cell of its runs."""
     root: Path = Path("runs")
     first_seed: int = 0
 
@@ -266,13 +313,13 @@ class Study:
                     raise UserError(expected, f"{name} twice", "leave one out or rename it")
 
     def missing(self) -> tuple[str, ...]:
-        """Tasks and agents that the library does not have, or not at this scale."""
+        """Tasks and agents that do not exist, or not at this scale."""
         tasks = [f"task {task.env}" for task in self.tasks if not self._has_task(task.env)]
         agents = [f"agent {m.agent}" for m in self.methods if m.agent not in AGENTS]
         return tuple(dict.fromkeys(tasks + agents))
 
     def names(self) -> tuple[str, ...]:
-        """The methods by name."""
+        """Names of the methods."""
         return tuple(method.name for method in self.methods)
 
     def seeds(self, task: Task) -> range:
@@ -285,14 +332,15 @@ class Study:
         """One run of the study."""
         run = self.scale.run(task.env, method.agent)
         run = replace(run, steps=dict(task.steps).get(self.scale.name, run.steps), seed=seed)
-        _require_own(method, run)
+        changes = method.on(task)
+        _require_own(method.agent, changes, run)
         # a setting that only some methods have changes those
         shared = {name: text for name, text in task.changes if name in _settable(run)}
-        require_known(dict(method.changes), _settable(run))
-        return with_texts(run, shared | dict(method.changes))
+        require_known(changes, _settable(run))
+        return with_texts(run, shared | changes)
 
     def runs(self) -> dict[Key, TrainingCell]:
-        """All runs that the library can do, by task, method and seed."""
+        """All runs of known tasks and agents, by task, method and seed."""
         methods = [method for method in self.methods if method.agent in AGENTS]
         found = {}
         for task in self.tasks:
@@ -300,7 +348,7 @@ class Study:
                 self._check_changes(task, methods)
                 for seed in self.seeds(task):  # outside, so that all methods grow
                     for method in methods:
-                        cell = TrainingCell(self.run(task, method, seed), self.root)
+                        cell = self.cell(self.run(task, method, seed), self.root)
                         found[task.name, method.name, seed] = cell
         return found
 
@@ -312,8 +360,7 @@ class Study:
         return found
 
     def _check_changes(self, task: Task, methods: list[Method]) -> None:
-        """Refuse changes that no method knows, or one value for all where a method is what it is by
-        having another one."""
+        """Refuse changes of unknown settings, and of settings in which the methods differ."""
         presets = {method.name: flat(self.scale.run(task.env, method.agent)) for method in methods}
         known = dict.fromkeys(name for preset in presets.values() for name in preset)
         require_known([name for name, _ in task.changes], [n for n in known if n not in SHARED])
@@ -340,17 +387,15 @@ class Study:
         return True
 
 
-def _require_own(method: Method, run: Run) -> None:
-    own, expected = flat(run.agent), f"a setting of {method.agent} itself"
-    for name, _ in method.changes:
-        if name in own:
-            continue
+def _require_own(agent: str, changes: Mapping[str, str], run: Run) -> None:
+    own, expected = flat(run.agent), f"a setting of {agent} itself"
+    for name in [name for name in changes if name not in own]:
         if name in flat(run):
             fix = "task, schedule and budget are the same for all methods; set it for all"
             raise UserError(expected, name, fix)
-        require_known([name], own, f"setting of {method.agent}")
+        require_known([name], own, f"setting of {agent}")
 
 
 def _settable(run: Run) -> list[str]:
-    """Names of all settings of a run that a study may change."""
+    """Names of the settings that a study may change."""
     return [name for name in flat(run) if name not in SHARED]

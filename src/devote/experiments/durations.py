@@ -1,4 +1,4 @@
-"""How long work takes, from work that was done; and the board that shows a study's time left."""
+"""Estimates of how long cells take, from earlier ones, and the progress board of a study."""
 
 import csv
 import time
@@ -9,10 +9,10 @@ from pathlib import Path
 from statistics import median
 from typing import Self
 
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
 from devote.experiments.cells import Cell, read_record
+from devote.loops.progress import PlainConsole
 
 MEASURED = "durations.csv"
 RECORDS = ("cells/*/record.json", "calibration/*/records/*/*.json")
@@ -21,20 +21,20 @@ ENOUGH = 0.05  # share of a cell after which its own pace tells its time
 
 
 class Durations:
-    """Seconds per unit of work of each kind of cell: the median of what was seen."""
+    """Median seconds per unit of work, by kind of cell."""
 
     def __init__(self) -> None:
         self._rates: dict[str, list[float]] = defaultdict(list)
         self._shipped: dict[str, tuple[float, int]] = {}
 
     def add(self, kinds: Iterable[str], size: float, seconds: float) -> None:
-        """A finished cell."""
+        """Add a finished cell."""
         if size > 0:
             for kind in kinds:
                 self._rates[kind].append(seconds / size)
 
     def seconds(self, cell: Cell) -> float | None:
-        """Expected time of a whole cell, by the closest kind that was seen; None if none was."""
+        """Expected seconds of a cell, by its most specific known kind; None if none is known."""
         for kind in cell.kinds:
             if kind in self._rates:
                 return median(self._rates[kind]) * cell.size
@@ -44,7 +44,7 @@ class Durations:
 
     @classmethod
     def known(cls, root: Path) -> "Durations":
-        """What was measured below `root`, and else what came with the package."""
+        """Measurements below `root`, and those shipped with the package for other kinds."""
         durations = cls()
         with files("devote.experiments").joinpath(MEASURED).open() as file:
             durations._shipped = {
@@ -58,8 +58,7 @@ class Durations:
         return durations
 
     def as_csv(self) -> str:
-        """What was measured here or came with the package, whichever is of more cells: kind,
-        seconds per unit, cells."""
+        """Kind, seconds per unit and cells; measured or shipped, whichever is of more cells."""
         rows = dict(self._shipped)
         for kind, rates in self._rates.items():
             if len(rates) >= rows.get(kind, (0.0, 0))[1]:
@@ -68,20 +67,20 @@ class Durations:
         return "kind,seconds,cells\n" + "".join(lines)
 
 
-def expected(cells: Iterable[Cell], durations: Durations, cores: int) -> tuple[float, int]:
-    """Seconds that unfinished cells take on some cores, and how many nobody can say of."""
-    total, unknown = 0.0, 0
-    for cell in cells:
-        seconds = durations.seconds(cell)
-        if seconds is None:
-            unknown += 1
-        else:
-            total += seconds * (1 - cell.progress())
-    return total / cores, unknown
+def time_left(work: Iterable[tuple[float | None, float]], cores: int) -> float | None:
+    """Seconds until `cores` have finished cells given as (seconds or None, share done). An unknown
+    cell counts as the mean of the others; None if all are unknown."""
+    work = list(work)
+    known = [seconds for seconds, _ in work if seconds is not None]
+    if not known:
+        return None
+    usual = sum(known) / len(known)
+    times = [(usual if seconds is None else seconds) * (1 - share) for seconds, share in work]
+    return max(sum(times) / cores, max(times))
 
 
 def in_words(seconds: float) -> str:
-    """A duration as one would say it."""
+    """A duration for people."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     if seconds < 5400:
@@ -90,7 +89,7 @@ def in_words(seconds: float) -> str:
 
 
 class Board:
-    """A bar in a terminal, lines elsewhere."""
+    """A progress bar in a terminal, lines elsewhere."""
 
     def __init__(
         self, cells: Sequence[Cell], durations: Durations, cores: int, silent: bool = False
@@ -98,7 +97,7 @@ class Board:
         self.open = {cell.identity: cell for cell in cells}
         self.total = len(cells)
         self.durations, self.cores = durations, cores
-        self.console = Console(quiet=silent, highlight=False)
+        self.console = PlainConsole(quiet=silent, highlight=False)
         self.shares = {cell.identity: cell.progress() for cell in cells}
         self.at_start: dict[str, float] = {}
         self.first: dict[str, tuple[float, float]] = {}  # seconds and share at the first progress
@@ -123,11 +122,11 @@ class Board:
         self._bar.stop()
 
     def started(self, cell: Cell) -> None:
-        """A cell begins, or goes on from where it was."""
+        """A cell starts or resumes."""
         self.at_start[cell.identity] = self.shares[cell.identity] = cell.progress()
 
     def done(self, cell: Cell, seconds: float) -> None:
-        """A cell is finished; what it took tells about its like."""
+        """A cell is finished; its time improves the estimates."""
         whole = cell.seconds()
         if whole is None and self.at_start[cell.identity] == 0:
             whole = seconds
@@ -137,12 +136,12 @@ class Board:
         self._say(f"done     {cell.name} ({in_words(seconds)}); {self.left({})}")
 
     def found(self, cell: Cell) -> None:
-        """A cell that another process was at is finished."""
+        """A cell is finished that another process was running."""
         self._close(cell)
         self._say(f"done     {cell.name} (by another process); {self.left({})}")
 
     def failed(self, cell: Cell, reason: str, tail: str) -> None:
-        """A cell ended without its result."""
+        """A cell ended without a result."""
         self.failures += 1
         self._close(cell)
         self._say(f"FAILED   {cell.name}: {reason}")
@@ -150,7 +149,7 @@ class Board:
             self._say("".join(f"         | {line}\n" for line in tail.splitlines()).rstrip())
 
     def show(self, running: Mapping[str, float]) -> None:
-        """Where the running cells are, by identity the seconds since they began."""
+        """Show progress; `running` has the seconds since each running cell started."""
         if not self.console.is_terminal and time.monotonic() - self._last_line < QUIET_SECONDS:
             return
         cells = [self.open[identity] for identity in running if identity in self.open]
@@ -164,25 +163,18 @@ class Board:
             self._say(f"{done}/{self.total} done, {detail}")
 
     def left(self, running: Mapping[str, float]) -> str:
-        """Time left for the whole, as far as anybody can say."""
+        """Estimated time left for the study."""
         begun = self.at_start.keys() & self.open.keys()  # here, or by another runner
         self.shares |= {identity: self.open[identity].progress() for identity in begun}
-        shares = self.shares
-        wholes = {i: self._whole(c, shares[i], running.get(i)) for i, c in self.open.items()}
-        known = [seconds for seconds in wholes.values() if seconds is not None]
         if not self.open:
             return "nothing left"
-        if not known:
-            return "time left not known yet"
-        # What nobody has measured is taken to be like the rest.
-        usual = sum(known) / len(known)
-        times = [
-            (usual if whole is None else whole) * (1 - shares[i]) for i, whole in wholes.items()
-        ]
-        return f"about {in_words(max(sum(times) / self.cores, max(times)))} left"
+        work = [(i, cell, self.shares[i]) for i, cell in self.open.items()]
+        wholes = [(self._whole(cell, share, running.get(i)), share) for i, cell, share in work]
+        seconds = time_left(wholes, self.cores)
+        return "time left not known yet" if seconds is None else f"about {in_words(seconds)} left"
 
     def _whole(self, cell: Cell, share: float, elapsed: float | None) -> float | None:
-        """Seconds of a cell from start to end: by its own pace, else by those of its like."""
+        """Seconds of a whole cell: by its own pace, else by earlier cells of its kind."""
         if elapsed is not None and share > self.at_start.get(cell.identity, 0.0):
             # what came before the first sign of progress is mostly compilation
             since, first = self.first.setdefault(cell.identity, (elapsed, share))

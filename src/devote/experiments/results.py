@@ -1,8 +1,9 @@
-"""What a study has to show: from run directories where they are here, else from its own files, a
-line per run and the curves of every task, which outlive the runs."""
+"""The results of a study: from run directories on this disk, else from the files of the study (a
+line per run, and the curves of every task), which outlive the runs."""
 
 import csv
 import io
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
@@ -13,31 +14,38 @@ import numpy as np
 from devote.core.durable import atomic_write_text
 from devote.core.errors import UserError
 from devote.core.settings import require_known
-from devote.experiments.cells import read_record
 from devote.experiments.comparison import Key, Study, TrainingCell
-from devote.loops.run_dir import METRICS
 from devote.measure.curves import SeedCurve
 
 RUNS, ASIDE = "runs.csv", "set_aside"
 COVERAGE, REACHABLE = "explore/coverage", "explore/coverage_reachable"
 RETURN, EXPLORED = "eval/mean_reward", "rollout/ep_rew_mean"
 DORMANT = "plasticity/dormant_frac"
+SUCCESS, NORMALISED = "eval/success_rate", "eval/normalised_return"
+LAST_DORMANT, RANK = "plasticity/dormant_last", "plasticity/effective_rank"
+SHARES = (SUCCESS,)
 KEPT = (COVERAGE, REACHABLE, EXPLORED, RETURN, DORMANT)
-"""Metrics that go into the files of curves, where a task has them."""
+"""Metrics in the files of curves, where a task has them."""
 WORDS = {
     COVERAGE: "state coverage",
     REACHABLE: "coverage of reachable states",
     RETURN: "return of the exploitation actor",
     EXPLORED: "return while exploring",
     DORMANT: "share of dormant units",
+    LAST_DORMANT: "dormant units of the last layer",
+    RANK: "effective rank of the last layer",
+    SUCCESS: "share of complete episodes solved",
+    NORMALISED: "return / bonus for success",
 }
-"""What readers call a metric."""
+"""Metrics for readers."""
 LAST_TENTH, SECOND_HALF = 0.9, 0.5
+TAKEN = ("runs", "table")
+"""File names that no task may have."""
 
 
 @dataclass(frozen=True)
 class RunLine:
-    """One run of a study: what came out, and how it was made."""
+    """A run of a study: its final value, and how it was made."""
 
     task: str
     method: str
@@ -56,12 +64,12 @@ class RunLine:
 
     @property
     def key(self) -> Key:
-        """What it is called within its study."""
+        """Task, method and seed."""
         return self.task, self.method, self.seed
 
 
 class RecordedRun(NamedTuple):
-    """A run with its curves, by the name of their column; `step` is among them."""
+    """A run with its curves by column, `step` included."""
 
     line: RunLine
     columns: Mapping[str, np.ndarray]
@@ -72,18 +80,18 @@ class Scores(NamedTuple):
 
     final: np.ndarray
     average: np.ndarray
-    """Over the whole budget: it tells runs apart that end alike."""
+    """Over the whole budget; tells runs apart that end alike."""
 
 
 @dataclass(frozen=True)
 class Results:
-    """All runs that a study asks for and that are known, each up to the study's budget."""
+    """The known runs of a study, each up to the study's budget."""
 
     shown: Mapping[Key, RecordedRun]
     kept: Mapping[Key, RecordedRun] = field(default_factory=dict)
-    """All runs that its files held, and those shown: whole, where files hold more of a run."""
+    """All runs in its files and those shown; whole, where the files hold more steps of a run."""
     elsewhere: frozenset[str] = frozenset()
-    """Identities of those shown from the study's files, because they are not on this disk."""
+    """Identities of the runs that are shown from files, not from this disk."""
 
     @property
     def lines(self) -> tuple[RunLine, ...]:
@@ -92,28 +100,33 @@ class Results:
 
     @property
     def set_aside(self) -> tuple[RunLine, ...]:
-        """Of other settings, seeds or methods, too short or without the metric: kept, not shown."""
+        """Runs of other settings, seeds or methods, or too short: kept, not shown."""
         return tuple(run.line for key, run in self.kept.items() if key not in self.shown)
 
     def of(self, task: str, method: str) -> list[RunLine]:
         """The seeds of one method on one task."""
         return [line for line in self.lines if (line.task, line.method) == (task, method)]
 
-    def curve(self, line: RunLine) -> SeedCurve:
-        """The curve of a run in its metric."""
+    def curve(self, line: RunLine, metric: str | None = None) -> SeedCurve:
+        """The curve of a run in its metric or another one; NaN where it is not known."""
         columns = self.shown[line.key].columns
-        return SeedCurve(columns["step"], columns[line.metric])
+        unknown = np.full(len(columns["step"]), np.nan)
+        return SeedCurve(columns["step"], columns.get(metric or line.metric, unknown))
 
-    def scores(self, task: str, method: str) -> Scores:
-        """What the runs of a method came to; its logged values are evenly spaced."""
+    def scores(self, task: str, method: str, metric: str | None = None) -> Scores:
+        """Scores of a method's runs, in the study's metric or another one."""
         lines = self.of(task, method)
-        values = [self.curve(line).values for line in lines]
-        averages = [v[np.isfinite(v)].mean() if np.isfinite(v).any() else np.nan for v in values]
-        return Scores(np.array([line.final for line in lines]), np.array(averages))
+        curves = [self.curve(line, metric) for line in lines]
+        known = [curve.values[np.isfinite(curve.values)] for curve in curves]
+        averages = [values.mean() if len(values) else np.nan for values in known]  # evenly spaced
+        ends = [line.final for line in lines]
+        if metric is not None:
+            ends = [final_value(metric, curve.steps, curve.values) for curve in curves]
+        return Scores(np.array(ends), np.array(averages))
 
 
 def collect(study: Study, out: Path) -> Results:
-    """Finished runs on this disk, and what earlier files of the study say of the others."""
+    """Finished runs on this disk, and those that are in the files of the study."""
     kept, shown, elsewhere = read_files(out), {}, set()
     presets = {run.line.preset for run in kept.values()} - {study.scale.preset}
     if presets:  # runs of two presets have the same names, so they have folders of their own
@@ -135,8 +148,8 @@ def collect(study: Study, out: Path) -> Results:
 
 
 def write(results: Results, out: Path) -> list[Path]:
-    """Every run that is known; those not shown in a folder of their own, which holds all of them
-    while runs move: a kill leaves each in one of both."""
+    """Write all known runs; those not shown go to a folder of their own. It holds all of them while
+    runs move, so that a kill loses none."""
     aside = [run for key, run in results.kept.items() if key not in results.shown]
     moves = bool(aside) or (out / ASIDE).is_dir()
     if moves:
@@ -148,12 +161,12 @@ def write(results: Results, out: Path) -> list[Path]:
 
 
 def read_files(out: Path) -> dict[Key, RecordedRun]:
-    """All that the files hold; what is set aside gives way to a run of the same name."""
+    """All runs in the files; one that is set aside yields to a shown one of the same key."""
     runs: dict[Key, RecordedRun] = {}
     for folder in (out / ASIDE, out):
         try:
             runs |= {run.line.key: run for run in _read(folder)}
-        except (KeyError, ValueError, IndexError, FileNotFoundError) as error:
+        except (KeyError, ValueError, IndexError, csv.Error, FileNotFoundError) as error:
             fix = f"restore them, or delete {folder / RUNS} to go by the runs on this disk alone"
             got = f"{type(error).__name__}: {error}"
             raise UserError(
@@ -163,7 +176,7 @@ def read_files(out: Path) -> dict[Key, RecordedRun]:
 
 
 def write_files(runs: Sequence[RecordedRun], out: Path) -> list[Path]:
-    """A line is there only while its curve is: lines that go leave first, new ones come last."""
+    """Write lines and curves such that a kill never leaves a line without its curve."""
     out.mkdir(parents=True, exist_ok=True)
     tasks = dict.fromkeys(run.line.task for run in runs)
     lines = [asdict(run.line) for run in runs]
@@ -175,17 +188,25 @@ def write_files(runs: Sequence[RecordedRun], out: Path) -> list[Path]:
     paths = []
     for task in tasks:
         rows = [row for run in runs if run.line.task == task for row in _curve(run)]
-        paths.append(out / f"{task}.csv")
+        paths.append(_curves(out, task))
         atomic_write_text(paths[-1], csv_text(rows))
     atomic_write_text(out / RUNS, csv_text(lines))
     for task in {row["task"] for row in old} - tasks.keys():
-        (out / f"{task}.csv").unlink(missing_ok=True)
+        _curves(out, task).unlink(missing_ok=True)
     return [out / RUNS, *paths]
 
 
+def _curves(folder: Path, task: str) -> Path:
+    """The file of a task's curves; names with path separators and the like are refused."""
+    if not re.fullmatch(r"[\w+-][\w.+-]{0,199}", task) or task in TAKEN:
+        expected = "tasks whose names are letters, digits and _ + - ."
+        raise UserError(expected, f"{task!r:.80}", f"restore {folder / RUNS}")
+    return folder / f"{task}.csv"
+
+
 def final_value(metric: str, steps: np.ndarray, values: np.ndarray) -> float:
-    """What a run came to: the end of a coverage, else the mean over the last tenth, or the last
-    value before it in the second half."""
+    """The final value of a run: the last one of a coverage, else the mean over the last tenth of
+    the steps, or the last value before it in the second half."""
     if metric.startswith(COVERAGE):
         return float(values[-1])
     known = np.isfinite(values)
@@ -197,8 +218,8 @@ def final_value(metric: str, steps: np.ndarray, values: np.ndarray) -> float:
 
 
 def metric_of(study: Study, columns: Mapping[str, np.ndarray]) -> str:
-    """The study's metric; where it names none, coverage where there is one, else return: that of
-    the exploitation actor, where it was evaluated."""
+    """The study's metric, by default coverage where there is one, else the evaluation return, else
+    the return while exploring."""
     if study.metric is not None:
         require_known([study.metric], columns, "metric")
         return study.metric
@@ -209,12 +230,12 @@ def metric_of(study: Study, columns: Mapping[str, np.ndarray]) -> str:
 
 
 def metric_in_words(metric: str) -> str:
-    """A metric as an axis or a sentence calls it."""
+    """A metric as named on axes and in sentences."""
     return WORDS.get(metric, metric.split("/")[-1].replace("_", " "))
 
 
 def _curve(run: RecordedRun) -> Iterable[dict[str, Any]]:
-    """A row per logged step, as it is written."""
+    """A row per logged step."""
     name = {"method": run.line.method, "seed": run.line.seed}
     for values in zip(*run.columns.values(), strict=True):
         yield name | dict(zip(run.columns, map(_number, values), strict=True))
@@ -234,21 +255,27 @@ def _read(folder: Path) -> Iterable[RecordedRun]:
     for row in _rows(folder / RUNS):
         line = RunLine(**{entry.name: entry.type(row[entry.name]) for entry in fields(RunLine)})  # type: ignore[operator]
         if line.task not in tables:
-            tables[line.task] = _rows(folder / f"{line.task}.csv")
+            tables[line.task] = _rows(_curves(folder, line.task))
         mine = [
             r for r in tables[line.task] if (r["method"], r["seed"]) == (line.method, row["seed"])
         ]
         names = [name for name in mine[0] if name not in ("method", "seed")]
-        yield RecordedRun(line, {n: np.array([float(r[n] or "nan") for r in mine]) for n in names})
+        columns = {n: np.array([float(r[n] or "nan") for r in mine]) for n in names}
+        if not (np.isfinite(columns["step"]).all() and line.metric in columns and line.steps > 0):
+            raise ValueError(f"no steps or no {line.metric!r:.80} of {line.key!r:.80}")
+        yield RecordedRun(line, columns)
 
 
 def _rows(path: Path) -> list[dict[str, str]]:
     with open(path, newline="") as file:
-        return list(csv.DictReader(file))
+        rows = list(csv.DictReader(file))
+    if any(None in row or None in row.values() for row in rows):
+        raise ValueError(f"a line of {path.name} with more or fewer cells than others")
+    return rows
 
 
 def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Rows as CSV; a column that only some have is empty for the others."""
+    """Rows as CSV; missing columns are empty."""
     names = list(dict.fromkeys(name for row in rows for name in row))
     text = io.StringIO()
     writer = csv.DictWriter(text, names, lineterminator="\n")
@@ -258,7 +285,7 @@ def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _ordered(study: Study, runs: Mapping[Key, RecordedRun]) -> dict[Key, RecordedRun]:
-    """As the study has its tasks and methods, what it does not ask for last."""
+    """Sorted as the study's tasks and methods, all others last."""
     tasks = {task.name: place for place, task in enumerate(study.tasks)}
     methods = {name: place for place, name in enumerate(study.names())}
 
@@ -270,13 +297,13 @@ def _ordered(study: Study, runs: Mapping[Key, RecordedRun]) -> dict[Key, Recorde
 
 
 def _from_disk(study: Study, key: Key, cell: TrainingCell) -> RecordedRun:
-    table, record = cell.metrics(), read_record(cell.record)
+    table, record = cell.whole_metrics(), cell.recorded()
     assert record is not None
-    if "step" not in table:
-        fix = f"restore it, or delete {cell.folder} to run it again"
-        raise UserError(f"the metrics of a finished run in {cell.folder / METRICS}", "none", fix)
+    bonus = next(task.bonus for task in study.tasks if task.name == key[0])
+    if bonus is not None and RETURN in table:
+        table[NORMALISED] = table[RETURN] / bonus
     metric = metric_of(study, table)
-    kept = [name for name in dict.fromkeys((*KEPT, metric)) if name in table]
+    kept = [name for name in dict.fromkeys((*KEPT, *study.beside, metric)) if name in table]
     line = RunLine(
         *key,
         preset=cell.run.preset,
@@ -293,7 +320,7 @@ def _from_disk(study: Study, key: Key, cell: TrainingCell) -> RecordedRun:
 
 
 def _cut(study: Study, cell: TrainingCell, recorded: RecordedRun) -> RecordedRun | None:
-    """A recorded run up to the steps that the study asks for; None where it is another run."""
+    """A recorded run, cut to the study's steps; None where it does not match."""
     line, columns = recorded
     reached = np.flatnonzero(columns["step"] >= cell.run.steps)
     known = study.metric is None or study.metric in columns
@@ -301,6 +328,8 @@ def _cut(study: Study, cell: TrainingCell, recorded: RecordedRun) -> RecordedRun
         return None
     mine = {name: column[: int(reached[0]) + 1] for name, column in columns.items()}
     metric, steps = metric_of(study, mine), int(mine["step"][-1])
+    if metric not in mine:
+        return None
     if (metric, steps) == (line.metric, line.steps):
         return RecordedRun(line, mine)  # as recorded, for the files of curves have fewer digits
     final = round(final_value(metric, mine["step"], mine[metric]), 6)

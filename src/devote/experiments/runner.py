@@ -1,21 +1,25 @@
-"""Makes what is missing: one process per core, each cell once, whoever is killed when."""
+"""Runs the missing cells of a study, each exactly once even where processes are killed, on the
+cores of this machine or by another engine."""
 
 import errno
 import fcntl
 import multiprocessing
 import os
+import secrets
 import signal
 import sys
+import tempfile
 import threading
 import time
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from multiprocessing import get_context, resource_tracker
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import IO, TypeVar
+from typing import IO, Protocol, TypeVar
 
 from devote.core.errors import DivergedError, EnvironmentFailedError, UserError
 from devote.experiments.cells import Cell, write_record
@@ -26,21 +30,22 @@ TAIL = 15  # lines of a failed cell's output
 POLL_SECONDS = 0.5  # between two looks at the signals
 RETRY_SECONDS = 10.0  # before a cell that another process is at is tried again
 BUSY = os.EX_TEMPFAIL
-"""Exit code of a worker that finds another process at its cell."""
+"""Exit code of a worker whose cell is locked by another process."""
 EXPLAINED = 2
-"""Exit code of a worker whose log says what is wrong."""
+"""Exit code of a worker that has logged an error message."""
 STOPPED = 128 + signal.SIGTERM
-"""Exit code of a worker that was stopped and has saved what it had."""
+"""Exit code of a worker that was stopped and has saved a checkpoint."""
 NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
-"""What file systems without locks say."""
+"""Errors of file systems without locks."""
 MESSAGE = "devote: "
-"""How a line of a log begins that says what is wrong."""
+"""Start of a log line with an error message."""
+SAVED = "stopped from outside; what it had is saved"
 C = TypeVar("C", bound=Cell)
 
 
 @dataclass(frozen=True)
 class Failure:
-    """A cell that ended without its result."""
+    """A cell that ended without a result."""
 
     name: str
     reason: str
@@ -49,12 +54,29 @@ class Failure:
 
 @dataclass
 class StudyOutcome:
-    """What a call of `run_cells` came to."""
+    """The outcome of `run_cells`."""
 
     finished: int = 0
     failures: list[Failure] = field(default_factory=list)
     stopped_by: str | None = None
-    """The signal that ended it early, if one did."""
+    """The signal that ended it early, if any."""
+
+
+class Engine(Protocol):
+    """Runs several cells at a time, each in a process of its own that calls `work`."""
+
+    @property
+    def slots(self) -> int:
+        """How many cells run at a time."""
+
+    def start(self, cell: Cell) -> None:
+        """Start or resume a cell."""
+
+    def ended(self, timeout: float) -> dict[str, int | str]:
+        """Wait up to `timeout`; exit codes of ended cells by identity, or what happened instead."""
+
+    def stop(self, identities: Sequence[str]) -> None:
+        """Ask cells to save and stop, and wait until they have."""
 
 
 def available_cores() -> list[int]:
@@ -64,29 +86,74 @@ def available_cores() -> list[int]:
     return list(range(os.cpu_count() or 1))
 
 
+class LocalEngine:
+    """One process per core. Not `concurrent.futures` or loky: in both, a killed worker (out of
+    memory, say) ends the work of all others."""
+
+    def __init__(self, folder: Path, cores: Sequence[int | None], per_cell: int = 1) -> None:
+        self.folder, self.free, self.slots = folder, list(cores), len(cores)
+        self.per_cell = per_cell
+        self.running: dict[str, tuple[BaseProcess, int | None]] = {}
+
+    def start(self, cell: Cell) -> None:
+        """Spawn a process; a forked copy of one that uses JAX can deadlock."""
+        core = self.free.pop(0)
+        process = get_context("spawn").Process(
+            target=work, args=(cell, self.folder, core, self.per_cell), name=cell.name
+        )
+        # Ctrl-C goes to the whole group, and a worker leaves it only when it has begun
+        resource_tracker.ensure_running()  # which itself would lift the block
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        self.running[cell.identity] = process, core
+
+    def ended(self, timeout: float | None) -> dict[str, int | str]:
+        """Exit codes of ended cells by identity."""
+        wait([process.sentinel for process, _ in self.running.values()], timeout)
+        gone: dict[str, int | str] = {}
+        for identity, (process, core) in list(self.running.items()):
+            if process.exitcode is not None:
+                gone[identity] = process.exitcode
+                self.free.append(core)
+                del self.running[identity]
+        return gone
+
+    def stop(self, identities: Sequence[str]) -> None:
+        """Send SIGTERM, on which a training saves and stops, and wait."""
+        processes = [self.running[i][0] for i in identities if i in self.running]
+        for process in processes:
+            process.terminate()
+        for process in processes:
+            process.join()
+        self.ended(0)
+
+
 def run_cells(
-    cells: Sequence[Cell], root: Path, cores: Sequence[int] | None = None, silent: bool = False
+    cells: Sequence[Cell], root: Path, engine: Engine | None = None, silent: bool = False
 ) -> StudyOutcome:
-    """Make the cells that are missing; report those that fail and go on with the others."""
-    missing = with_needs(cells, unfinished=True)
-    cores = available_cores() if cores is None else cores
-    board = Board(missing, Durations.known(root), len(cores), silent)
-    pool = _Pool(root / "work", list(cores), board, missing)
+    """Run the missing cells; report those that fail and go on with the others."""
+    missing, folder = with_needs(cells, unfinished=True), root / "work"
+    engine = engine or LocalEngine(folder, available_cores())
+    board = Board(missing, Durations.known(root), engine.slots, silent)
+    queue = CellQueue(folder, engine, board, missing)
     with StopRequest() as stop, board:
         try:
-            while not stop.requested and pool.fill():
-                pool.poll()
+            while not stop.requested and queue.fill():
+                queue.poll()
             if not stop.requested:
-                for cell in pool.waiting:  # nothing runs and nothing can start
-                    pool.fail(cell, "not started: what it needs is not there")
+                for cell in queue.waiting:  # nothing runs and nothing can start
+                    queue.fail(cell, "not started: what it needs is not there")
         finally:  # also where the records of others cannot be read
-            pool.stop()
-        pool.outcome.stopped_by = stop.signal_name
-    return pool.outcome
+            queue.stop()
+        queue.outcome.stopped_by = stop.signal_name
+    return queue.outcome
 
 
 def with_needs(cells: Sequence[C], unfinished: bool = False) -> list[C]:
-    """Cells, or the unfinished ones, after what they need; each once, the largest of its work."""
+    """Cells, or the unfinished ones, each after those it needs; of equal ones the largest."""
     found: dict[str, C] = {}
     for cell in cells:
         known = found.get(cell.identity)
@@ -96,59 +163,49 @@ def with_needs(cells: Sequence[C], unfinished: bool = False) -> list[C]:
     return list(found.values())
 
 
-@dataclass
-class _Worker:
-    cell: Cell
-    core: int
-    process: BaseProcess
-    started: float
-    """By the monotonic clock."""
-    old_log: int | None
-    """When a log that was there before was written; see `_written_at`."""
+class CellQueue:
+    """Waiting and running cells."""
 
-
-class _Pool:
-    """The cells that wait and the processes that work."""
-
-    def __init__(self, folder: Path, cores: list[int], board: Board, cells: list[Cell]) -> None:
-        self.folder, self.board, self.free = folder, board, cores
+    def __init__(self, folder: Path, engine: Engine, board: Board, cells: list[Cell]) -> None:
+        self.folder, self.engine, self.board = folder, engine, board
         self.waiting = cells
-        self.workers: list[_Worker] = []
+        self.running: dict[str, tuple[Cell, float]] = {}  # and when, by the monotonic clock
         self.later: dict[str, float] = {}  # cells that another process is at, and when to try
-        self.failed: set[str] = set()
+        self.failed: dict[str, str] = {}
         self.outcome = StudyOutcome()
 
     def fill(self) -> bool:
-        """Start cells while cores are free; whether there is anything to wait for."""
-        while self.free and (cell := self._next()) is not None:
-            self._start(cell, self.free.pop(0))
-        return bool(self.workers or self.later)
+        """Start cells while there are free slots; whether any is running or to be retried."""
+        while len(self.running) < self.engine.slots and (cell := self._next()) is not None:
+            self.later.pop(cell.identity, None)
+            if not is_busy(self.folder, cell):  # what an earlier process said is no reason
+                log_path(self.folder, cell).unlink(missing_ok=True)
+            self.engine.start(cell)
+            self.running[cell.identity] = cell, time.monotonic()
+            self.board.started(cell)
+        return bool(self.running or self.later)
 
     def poll(self) -> None:
-        """Wait a moment, then see who has ended."""
-        if self.workers:
-            wait([worker.process.sentinel for worker in self.workers], timeout=POLL_SECONDS)
-        else:
+        """Wait briefly, then handle the cells that have ended."""
+        if not self.running:
             time.sleep(POLL_SECONDS)
-        for worker in [w for w in self.workers if w.process.exitcode is not None]:
-            self.workers.remove(worker)
-            self.free.append(worker.core)
-            self._ended(worker)
-        self.board.show({w.cell.identity: time.monotonic() - w.started for w in self.workers})
+        for identity, code in self.engine.ended(POLL_SECONDS).items():
+            self._ended(*self.running.pop(identity), code)
+        now = time.monotonic()
+        self.board.show({i: now - started for i, (_, started) in self.running.items()})
 
-    def stop(self) -> None:
-        """Ask everybody to stop, after saving where they can, and wait until they have."""
-        for worker in self.workers:
-            if worker.process.exitcode is None and worker.process.pid is not None:
-                os.kill(worker.process.pid, signal.SIGTERM)
-        for worker in self.workers:
-            worker.process.join()
-            if worker.cell.finished():
-                self._done(worker)
+    def stop(self, cells: Sequence[Cell] | None = None) -> None:
+        """Ask some or all cells to save and stop, and wait until they have."""
+        names = list(self.running) if cells is None else [cell.identity for cell in cells]
+        self.waiting = [cell for cell in self.waiting if cell.identity not in names]
+        self.engine.stop(names)
+        for cell, started in [self.running.pop(name) for name in names if name in self.running]:
+            if cell.finished():
+                self._done(cell, started)
 
     def fail(self, cell: Cell, reason: str, tail: str = "") -> None:
-        """A cell that has no result, and that no other cell waits for any longer."""
-        self.failed.add(cell.identity)
+        """Mark a cell as failed; no cell waits for it any longer."""
+        self.failed[cell.identity] = reason
         self.outcome.failures.append(Failure(cell.name, reason, tail))
         self.board.failed(cell, reason, tail)
 
@@ -173,82 +230,68 @@ class _Pool:
                 return cell
         return None
 
-    def _start(self, cell: Cell, core: int) -> None:
-        self.later.pop(cell.identity, None)
-        old_log = _written_at(_log_path(self.folder, cell))
-        # Not forked: a forked copy of a process that uses JAX can lock up.
-        process = get_context("spawn").Process(
-            target=work, args=(cell, self.folder, core), name=cell.name
-        )
-        # Ctrl-C goes to the whole group, and a worker leaves it only when it has begun
-        resource_tracker.ensure_running()  # which itself would lift the block
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        try:
-            process.start()
-        finally:
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-        self.workers.append(_Worker(cell, core, process, time.monotonic(), old_log))
-        self.board.started(cell)
-
-    def _ended(self, worker: _Worker) -> None:
-        code, cell = worker.process.exitcode, worker.cell
+    def _ended(self, cell: Cell, started: float, code: int | str) -> None:
         if code == BUSY:
             self.later[cell.identity] = time.monotonic() + RETRY_SECONDS
             self.waiting.append(cell)
         elif code == 0 and cell.finished():
-            self._done(worker)
+            self._done(cell, started)
         else:
-            log, lines = _log_path(self.folder, cell), []
-            if _written_at(log) not in (None, worker.old_log):
-                text = log.read_text(errors="replace")
-                lines = [line for line in text.splitlines() if line.strip()]
+            log = log_path(self.folder, cell)
+            lines = log_lines(log)
             tail = "\n".join([*lines[-TAIL:], f"(all of it: {log})"]) if lines else ""
-            self.fail(cell, _reason(code, lines), tail)
+            self.fail(cell, reason_of(code, lines), tail)
 
-    def _done(self, worker: _Worker) -> None:
+    def _done(self, cell: Cell, started: float) -> None:
         self.outcome.finished += 1
-        self.board.done(worker.cell, time.monotonic() - worker.started)
+        self.board.done(cell, time.monotonic() - started)
 
 
-def _reason(code: int | None, lines: Sequence[str]) -> str:
-    """Why a cell has no result, in its own words where it left any."""
+def reason_of(code: int | str | None, lines: Sequence[str]) -> str:
+    """Why a cell has no result, from its log where it says so; the code None is unknown."""
+    last = lines[-1] if lines else ""
+    messages = [line for line in lines if line.startswith(MESSAGE)]
+    if isinstance(code, str):
+        return code
     if code == -signal.SIGKILL:
         return "killed from outside; was there enough memory?"
     if code is not None and code < 0:
         return f"ended by {signal.Signals(-code).name}"
     if code == STOPPED:
-        return "stopped from outside; what it had is saved"
-    last = lines[-1] if lines else ""
-    messages = [line for line in lines if line.startswith(MESSAGE)]
-    if code == EXPLAINED and messages:
+        return SAVED
+    if code in (EXPLAINED, None) and messages:
         first = messages[-1].removeprefix(MESSAGE)
         return first if messages[-1] == last else f"{first} {last}"
     if code:
         return f"ended with code {code}" + (f": {last}" if last else "")
-    return "ended without a result"
+    return "ended without a result" + (f": {last}" if last and code is None else "")
 
 
-def _written_at(path: Path) -> int | None:
-    """What changes when a file is written: an unchanged log is an earlier process's."""
-    return path.stat().st_mtime_ns if path.is_file() else None
-
-
-def _log_path(folder: Path, cell: Cell) -> Path:
+def log_path(folder: Path, cell: Cell) -> Path:
+    """The output of a cell's process."""
     return folder / f"{cell.identity}.log"
 
 
-def work(cell: Cell, folder: Path, core: int | None) -> None:
-    """The process of one cell: make it, unless somebody has meanwhile; leaves by `sys.exit`."""
-    os.setpgid(0, 0)  # Ctrl-C goes to the runner alone, which passes it on once
+def log_lines(path: Path) -> list[str]:
+    """The lines of a log that are not blank; none where there is no log."""
+    text = path.read_text(errors="replace") if path.is_file() else ""
+    return [line for line in text.splitlines() if line.strip()]
+
+
+def work(cell: Cell, folder: Path, core: int | None, cores: int = 1) -> None:
+    """Body of a cell's process: run it unless it is finished by now; ends by `sys.exit`. It is
+    pinned to `core`, or to as many free cores as `cores` where none is given."""
+    if os.getpgid(0) != os.getpid():
+        os.setpgid(0, 0)  # Ctrl-C goes to the runner alone, which passes it on once
     _stop_with_runner()
     folder.mkdir(parents=True, exist_ok=True)
     with open(_lock_path(folder, cell), "a") as lock, ExitStack() as held:
         if not locked(lock):  # by another runner's worker, or one whose runner was killed
             sys.exit(BUSY)
-        if core is not None and sys.platform == "linux":
-            _pin(core, folder, held)  # before a compiler counts the cores
+        if sys.platform == "linux":
+            _pin(core, cores, folder, held)  # before a compiler counts the cores
         # after the lock: the log is the other's until then
-        log = os.open(_log_path(folder, cell), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND)
+        log = os.open(log_path(folder, cell), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND)
         os.dup2(log, sys.stdout.fileno())
         os.dup2(log, sys.stderr.fileno())
         os.close(log)
@@ -256,14 +299,15 @@ def work(cell: Cell, folder: Path, core: int | None) -> None:
 
 
 def is_busy(folder: Path, cell: Cell) -> bool:
-    """Whether another process is at the cell."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Whether another process has locked the cell."""
+    if not _lock_path(folder, cell).is_file():
+        return False
     with open(_lock_path(folder, cell), "a") as lock:
         return not locked(lock)
 
 
 def locked(file: IO[str]) -> bool:
-    """Lock a file until it is closed; False where another process has it."""
+    """Lock a file until it is closed; False where another process holds the lock."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -278,14 +322,20 @@ def _lock_path(folder: Path, cell: Cell) -> Path:
     return folder / f"{cell.identity}.lock"
 
 
-def _pin(core: int, folder: Path, held: ExitStack) -> None:
-    """Stay on a core where no worker of another runner is: the one given, else any other."""
-    others = sorted(os.sched_getaffinity(0) - {core})
-    for chosen in (core, *others):
-        if locked(held.enter_context((folder / f"core{chosen}.lock").open("a"))):
-            os.sched_setaffinity(0, {chosen})
-            return
-    os.sched_setaffinity(0, {core})
+def _pin(core: int | None, number: int, folder: Path, held: ExitStack) -> None:
+    """Pin this process to free cores, by preference the given one; locks tell which are taken."""
+    allowed = sorted(os.sched_getaffinity(0))
+    if core is None:  # where machines share the folder they do not share their cores
+        folder = Path(tempfile.gettempdir()) / f"devote-cores-{os.getuid()}"
+        folder.mkdir(exist_ok=True)
+        core = allowed[0]
+    chosen: set[int] = set()
+    for candidate in (core, *(other for other in allowed if other != core)):
+        if len(chosen) < number and locked(
+            held.enter_context((folder / f"core{candidate}.lock").open("a"))
+        ):
+            chosen.add(candidate)
+    os.sched_setaffinity(0, chosen or {core})
 
 
 def _make(cell: Cell) -> None:
@@ -293,23 +343,43 @@ def _make(cell: Cell) -> None:
         return
     started = time.perf_counter()
     try:
-        if not cell.make():
-            sys.exit(STOPPED)
-        write_record(cell, time.perf_counter() - started)
+        if cell.make():
+            write_record(cell, time.perf_counter() - started)
+            return
+        message, code = SAVED, STOPPED
     except (UserError, EnvironmentFailedError, DivergedError) as error:
-        message = str(error)
+        message, code = str(error), EXPLAINED
     except OSError as error:
         if error.filename is None:
             raise
-        message = f"cannot use {error.filename}: {error.strerror}"
-    else:
-        return
+        message, code = f"cannot use {error.filename}: {error.strerror}", EXPLAINED
     print(f"{MESSAGE}{message}", file=sys.stderr)
-    sys.exit(EXPLAINED)
+    sys.exit(code)
+
+
+@contextmanager
+def shared_token(folder: Path) -> Iterator[tuple[Path, str]]:
+    """A file that nodes see if they share the folder, and the version they should have."""
+    folder.mkdir(parents=True, exist_ok=True)
+    token = folder.absolute() / f"shared-{secrets.token_hex(8)}"
+    token.touch()
+    try:
+        yield token, version("devote")
+    finally:
+        token.unlink()
+
+
+def difference(expected: str, cwd: Path, token: Path) -> str:
+    """Runs on a node: what differs there in version or directories; empty where nothing does."""
+    if version("devote") != expected:
+        return f"devote {version('devote')}"
+    if not cwd.is_dir():
+        return f"no directory {cwd}"
+    return "" if token.is_file() else f"another {token.parent} than the one here"
 
 
 def _stop_with_runner() -> None:
-    """Ask this process to stop when its runner has gone, however that died."""
+    """Send this process SIGTERM when its runner has died."""
     runner = multiprocessing.parent_process()
     if runner is None:
         return

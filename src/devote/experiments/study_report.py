@@ -1,7 +1,8 @@
 """From finished runs to a study's figure, table, sentences and README."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 from devote.core.durable import atomic_write_text
 from devote.core.errors import UserError
 from devote.experiments import results as files
-from devote.experiments.cells import Cell
+from devote.experiments.cells import Cell, machine
 from devote.experiments.comparison import Study, Task
 from devote.experiments.durations import in_words
 from devote.experiments.results import ASIDE, COVERAGE, RUNS, Results, RunLine, csv_text
@@ -23,12 +24,14 @@ from devote.experiments.verdicts import (
     comparisons_made,
     sentences,
 )
-from devote.figures.learning_curves import Panel, save_panels
-from devote.measure.curves import BINS, WINDOW, aggregate
-from devote.measure.statistics import iqm, stratified_bootstrap
+from devote.figures.learning_curves import Panel, save_dots, save_panels
+from devote.measure.curves import BINS, WINDOW, Curve, aggregate, evaluations
+from devote.measure.statistics import FEWEST, iqm, performance_profile, stratified_bootstrap
 from devote.regression.table import markdown_table
 
 ALL = "all tasks"
+MANY_METHODS = 12
+"""Above so many, a figure shows final values instead of curves."""
 Row = dict[str, Any]
 """A method on a task, or on all, by the columns of table.csv."""
 HEADER = ["task", "method", "metric", "mean ± standard error", "IQM [95 % bootstrap]", "min", "max"]
@@ -37,23 +40,22 @@ HEADER += ["seeds", "steps", "preset", "time"]
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure or table at one scale, as a value: the work it needs and how it is drawn."""
+    """A figure or table at one scale: the cells it needs and how it is drawn."""
 
     label: str
-    """The paper's, or a name of our own."""
+    """The label in the paper, or a name of ours."""
     title: str
     scale: str
     out: Path
     """Where it is written by default."""
     parts: Mapping[str, Sequence[Cell]]
-    """The work by task, so that a part of it can be asked for."""
+    """Cells by task, for --only."""
     draw: Callable[[Path, str], list[Path]]
-    """From the results there are to files: (directory, command that was typed) -> paths written."""
+    """Draws what is finished: (directory, command that was typed) -> paths written."""
     missing: tuple[str, ...] = ()
-    """Agents and tasks that it asks for and that the library does not have yet."""
+    """Agents and tasks that do not exist."""
     recorded: Callable[[Path], frozenset[str]] = lambda out: frozenset()
-    """Identities of cells that are not on this disk, but in the files of a directory; damaged
-    files, or those of another scale, are refused."""
+    """Identities of cells that are in the files of a directory, but not on this disk."""
 
     def cells(self, only: Sequence[str] = ()) -> list[Cell]:
         """The cells of the named parts, or all."""
@@ -64,13 +66,15 @@ class Figure:
         return [cell for part in only or self.parts for cell in self.parts[part]]
 
 
-def figure_of(study: Study, out: Path, claims: Mapping[str, Claim] | None = None) -> Figure:
-    """A study as a figure."""
+def figure_of(
+    study: Study, claims: Mapping[str, Claim] | None = None, out: Path | None = None
+) -> Figure:
+    """A study as a figure, by default in results/LABEL/SCALE."""
     return Figure(
         label=study.label,
         title=study.title,
         scale=study.scale.name,
-        out=out,
+        out=out or Path("results") / study.label.split(":")[-1] / study.scale.name,
         parts=study.parts(),
         draw=lambda folder, command: write_report(study, folder, command, claims),
         missing=study.missing(),
@@ -78,26 +82,61 @@ def figure_of(study: Study, out: Path, claims: Mapping[str, Claim] | None = None
     )
 
 
+def drawing(
+    label: str,
+    title: str,
+    scale: str,
+    draw: Callable[[Path, str], list[Path]],
+    parts: Mapping[str, Sequence[Cell]] | None = None,
+    recorded: Callable[[Path], frozenset[str]] = lambda out: frozenset(),
+) -> Figure:
+    """A figure or table that compares no methods; `draw` takes a directory and a caption."""
+    name = label.split(":")[-1] or title.split(":")[0].lower()
+    caption = f"{label}, scale {scale}"
+
+    def drawn(out: Path, command: str) -> list[Path]:
+        out.mkdir(parents=True, exist_ok=True)
+        paths = draw(out, caption)
+        if not paths:
+            return []
+        made = f"Made {date.today().isoformat()} on {machine()}."
+        shown = "\n\n".join(
+            f"![{title}]({path.name})" if path.suffix == ".png" else path.read_text()
+            for path in paths
+            if path.suffix in (".png", ".md")
+        )
+        text = f"# {title}\n\n{caption}\n\n    {command}\n\n{made}\n\n{shown}\n"
+        atomic_write_text(out / "README.md", text)
+        return [*paths, out / "README.md"]
+
+    out = Path("results") / name / scale
+    return Figure(label, title, scale, out, parts or {}, drawn, recorded=recorded)
+
+
 def write_report(
-    study: Study, out: Path, command: str, claims: Mapping[str, Claim] | None = None
+    study: Study,
+    out: Path,
+    command: str,
+    claims: Mapping[str, Claim] | None = None,
+    levels: Mapping[str, float] | None = None,
 ) -> list[Path]:
-    """Everything a study has to show, from what is finished; nothing where nothing is."""
+    """Write figure, tables and README of what is finished; nothing where nothing is. `levels` are
+    true values by task, drawn as lines."""
     results = files.collect(study, out)
     if not results.lines:
         return []
     paths = files.write(results, out)
     rows = table_rows(study, results)
     table, caption = table_markdown(rows), _caption(study, results)
-    note = (
-        f"{caption}\nmean and standard error over seeds, {BINS} bins, causal average over {WINDOW} "
-        "bins; steps are agent decisions"
-    )
     name = study.label.split(":")[-1]
-    picture = save_panels(out / f"{name}.png", study.title, note, panels(study, results))
+    picture = _picture(study, results, out / f"{name}.png", caption, levels)
+    profile = _profile(study, results, out / "profile.png", caption)
     texts = {
         "table.csv": csv_text([{n: _plain(v) for n, v in row.items()} for row in rows]),
         "table.md": f"{caption}\n\n{table}\n",
-        "README.md": _readme(study, results, command, caption, table, picture.name),
+        "README.md": _readme(
+            study, results, command, caption, table, picture.name, *(p.name for p in profile)
+        ),
     }
     if claims:
         texts["README.md"] += (
@@ -109,12 +148,73 @@ def write_report(
         )
     for file, text in texts.items():
         atomic_write_text(out / file, text)
-    return [picture, *paths, *(out / file for file in texts)]
+    return [picture, *profile, *paths, *(out / file for file in texts)]
 
 
-def panels(study: Study, results: Results) -> list[Panel]:
-    """The paper's aggregation of every task that has runs."""
-    return [_panel(study, task, results) for task in _present(study, results)]
+def _picture(
+    study: Study,
+    results: Results,
+    path: Path,
+    caption: str,
+    levels: Mapping[str, float] | None,
+) -> Path:
+    """Curves; final values as dots where there are more methods than can be told apart."""
+    if len(study.methods) <= MANY_METHODS:
+        shown = panels(study, results, levels)
+        binned = f"lines and bands: {BINS} bins, causal average over {WINDOW}; "
+        note = f"{caption}\nmean over seeds and one standard error; steps are agent decisions; "
+        note += binned if any(set(panel.curves) - set(panel.points) for panel in shown) else ""
+        note += "points: evaluations" if any(panel.points for panel in shown) else ""
+        note = note.removesuffix("; ")
+        return save_panels(path, study.title, note, shown)
+    metric = files.metric_in_words(results.lines[0].metric)
+    tasks = {
+        task.title or task.name: {
+            method: results.scores(task.name, method).final
+            for method in study.names()
+            if results.of(task.name, method)
+        }
+        for task in _present(study, results)
+    }
+    note = f"{caption}; dots: final values of the seeds, bars: their means"
+    return save_dots(path, study.title, note, metric, tasks)
+
+
+def _profile(study: Study, results: Results, path: Path, caption: str) -> list[Path]:
+    """Share of runs above a final score, over all tasks whose scores are shares, with every seed of
+    at least two methods; nothing where there is less to compare."""
+    path.unlink(missing_ok=True)
+    rows = {
+        method: [results.of(task.name, method) for task in study.tasks] for method in study.names()
+    }
+    scores = {
+        method: np.array([[line.final for line in part] for part in parts]).T
+        for method, parts in rows.items()
+        if _comparable(study, parts) and len(parts[0]) >= FEWEST
+    }
+    scores = {method: final for method, final in scores.items() if np.isfinite(final).all()}
+    if len(scores) < 2 or len(study.methods) > MANY_METHODS:
+        return []
+    thresholds = np.linspace(0, 1, 201)
+    curves = {
+        method: Curve(thresholds, *performance_profile(final, thresholds))
+        for method, final in scores.items()
+    }
+    words = files.metric_in_words(results.lines[0].metric)
+    count = len(study.tasks)
+    title = f"Performance profile, {count} tasks" if count > 1 else "Performance profile"
+    panel = Panel(title, "share of runs above", curves, share=True, xlabel=f"final {words}")
+    note = f"{caption}; bands: one standard error by a bootstrap of the runs within each task"
+    return [save_panels(path, study.title, note, [panel])]
+
+
+def panels(
+    study: Study, results: Results, levels: Mapping[str, float] | None = None
+) -> list[Panel]:
+    """A panel per task that has runs, aggregated as in the paper."""
+    tasks, levels = _present(study, results), levels or {}
+    main = [replace(_panel(study, t, results), level=levels.get(t.name)) for t in tasks]
+    return main + [_panel(study, t, results, metric) for metric in study.beside for t in tasks]
 
 
 def _present(study: Study, results: Results) -> list[Task]:
@@ -123,18 +223,21 @@ def _present(study: Study, results: Results) -> list[Task]:
     return [task for task in study.tasks if task.name in names]
 
 
-def _panel(study: Study, task: Task, results: Results) -> Panel:
+def _panel(study: Study, task: Task, results: Results, beside: str | None = None) -> Panel:
     lines = {method: results.of(task.name, method) for method in study.names()}
     present = {method: mine for method, mine in lines.items() if mine}
-    metric, asked = next(iter(present.values()))[0].metric, len(study.seeds(task))
+    asked = len(study.seeds(task))
+    metric = beside or next(iter(present.values()))[0].metric
     budget = max(line.steps for mine in present.values() for line in mine)
-    seeds = {method: [results.curve(line) for line in mine] for method, mine in present.items()}
+    seeds = {name: [results.curve(line, metric) for line in mine] for name, mine in present.items()}
     curves = aggregate(seeds, budget)
+    few = {name: evaluations(mine) for name, mine in seeds.items() if metric.startswith("eval/")}
     return Panel(
         title=task.title or task.name,
         ylabel=files.metric_in_words(metric),
         curves=curves,
-        share=metric.startswith(COVERAGE),
+        points={name: curve for name, curve in few.items() if curve is not None},
+        share=metric.startswith(COVERAGE) or metric in files.SHARES,
         unfinished={
             method: f"{len(mine)}/{asked}" for method, mine in lines.items() if len(mine) < asked
         },
@@ -152,7 +255,13 @@ def _caption(study: Study, results: Results) -> str:
 
 
 def _readme(
-    study: Study, results: Results, command: str, caption: str, table: str, picture: str
+    study: Study,
+    results: Results,
+    command: str,
+    caption: str,
+    table: str,
+    picture: str,
+    profile: str = "",
 ) -> str:
     lines = results.lines
     machines = "; ".join(sorted({line.machine for line in lines}))
@@ -167,6 +276,7 @@ def _readme(
         "seed, duration, machine and command is in [runs.csv](runs.csv), curves are in one file "
         "per task. `time` is the median over seeds.",
         f"![{study.title}]({picture})",
+        *([f"![Performance profile]({profile})"] if profile else []),
         table,
         "\n".join(f"- {line}" for line in sentences(study, results)),
         caveat(comparisons_made(study, results)),
@@ -175,7 +285,7 @@ def _readme(
 
 
 def _state(study: Study, results: Results) -> str:
-    """How many runs there are, which methods are the same runs, and what is not shown."""
+    """How many runs there are, which methods share runs, and what is not shown."""
     asked = sum(len(study.seeds(task)) for task in study.tasks) * len(study.methods)
     words = [f"{len(results.lines)} of {asked} runs are there."]
     alike: dict[tuple[str, str], list[str]] = {}
@@ -196,13 +306,13 @@ def _state(study: Study, results: Results) -> str:
 
 
 def table_rows(study: Study, results: Results) -> list[Row]:
-    """One row per task and method with a finished run; then one per method over all tasks."""
+    """A row per task and method with a finished run, then one per method over all tasks."""
     rows = []
     for task in study.tasks:
         for method in study.names():
             lines = results.of(task.name, method)
             if lines:
-                rows.append(_row(study, task.name, [lines]))
+                rows.append(_row(study, task.name, [lines]) | _solved(task, lines))
     if len(study.tasks) > 1:
         for method in study.names():
             parts = [results.of(task.name, method) for task in study.tasks]
@@ -211,8 +321,15 @@ def table_rows(study: Study, results: Results) -> list[Row]:
     return rows
 
 
+def _solved(task: Task, lines: Sequence[RunLine]) -> Row:
+    """How many seeds have solved the task, where it has a threshold."""
+    if task.solved is None:
+        return {}
+    return {"solved_at": task.solved, "solved": sum(line.final >= task.solved for line in lines)}
+
+
 def _comparable(study: Study, parts: Sequence[Sequence[RunLine]]) -> bool:
-    """Whether one number makes sense: all seeds of all tasks, as many each, of one share."""
+    """Whether a mean over tasks makes sense: all seeds everywhere, as many each, of a coverage."""
     asked = [len(study.seeds(task)) for task in study.tasks]
     if [len(lines) for lines in parts] != asked or len(set(asked)) > 1:
         return False
@@ -221,7 +338,7 @@ def _comparable(study: Study, parts: Sequence[Sequence[RunLine]]) -> bool:
 
 
 def _row(study: Study, task: str, parts: Sequence[Sequence[RunLine]]) -> Row:
-    """Statistics of a method's runs, by task as many each."""
+    """Statistics of a method's runs, equally many per task."""
     lines = [line for part in parts for line in part]
     final = np.array([[line.final for line in part] for part in parts]).T  # (run, task)
     runs, tasks = final.shape
@@ -249,14 +366,14 @@ def _row(study: Study, task: str, parts: Sequence[Sequence[RunLine]]) -> Row:
 
 
 def _plain(value: object) -> object:
-    """As a table in CSV has it: empty where there is no number."""
+    """For CSV: empty where there is no number."""
     if isinstance(value, float):
         return "" if np.isnan(value) else f"{value:.5g}"
     return value
 
 
 def table_markdown(rows: Sequence[Row]) -> str:
-    """The columns that a reader wants."""
+    """The table for readers."""
     lines = []
     for row in rows:
         mean, error, middle, iqm_low, iqm_high, low, high = (
@@ -276,12 +393,14 @@ def table_markdown(rows: Sequence[Row]) -> str:
         steps = "by task" if row["steps"] is None else f"{row['steps']:,}"
         numbers = (mean, f"{middle or '-'} {interval}", low or "-", high or "-")
         first, last = (row["task"], row["method"], row["metric"]), f"{row['seconds']:.0f} s"
-        lines.append((*first, *numbers, row["seeds"], steps, row["preset"], last))
-    return markdown_table(HEADER, lines)
+        solved = [f"{row['solved']} of {row['count']}"] if "solved" in row else []
+        lines.append((*first, *numbers, row["seeds"], steps, row["preset"], last, *solved))
+    header = [*HEADER, "solved"] if any("solved" in row for row in rows) else HEADER
+    return markdown_table(header, [(*line, "")[: len(header)] for line in lines])
 
 
 def span(seeds: Sequence[int]) -> str:
-    """Which seeds: `0 to 4`, or one by one where some between are missing."""
+    """Seeds in words: `0 to 4`, or a list where they have gaps."""
     ordered = sorted(seeds)
     if len(ordered) > 2 and ordered == list(range(ordered[0], ordered[-1] + 1)):
         return f"{ordered[0]} to {ordered[-1]}"

@@ -1,7 +1,7 @@
-"""What the intervals allow to say: a sentence per task, and the paper's claims beside the runs."""
+"""Conclusions from intervals: a sentence per task, and verdicts on the paper's claims."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal, NamedTuple
@@ -23,7 +23,7 @@ Relation = Literal["above", "below", "little above", "not below"]
 
 
 class Order(StrEnum):
-    """What the scores of two methods say of the first one."""
+    """How the first of two methods compares."""
 
     ABOVE = "above"
     BELOW = "below"
@@ -34,7 +34,7 @@ class Order(StrEnum):
 
 
 class Verdict(StrEnum):
-    """What the runs say of a claim."""
+    """Whether a claim holds."""
 
     HOLDS = "holds"
     FAILS = "does not hold"
@@ -45,7 +45,7 @@ class Verdict(StrEnum):
 
 
 TESTED = {Verdict.HOLDS, Verdict.FAILS, Verdict.OPEN}
-"""Verdicts that rest on a test."""
+"""Verdicts that come from a test."""
 
 
 class Comparison(NamedTuple):
@@ -54,7 +54,7 @@ class Comparison(NamedTuple):
     order: Order
     shift: Shift = Shift(np.nan, np.nan, np.nan, 0.0)
     chance: float = np.nan
-    """Of a run of the first to be ahead of one of the other, among the runs there are."""
+    """Share of pairs in which the first method's run is ahead."""
 
     @property
     def difference(self) -> str:
@@ -64,20 +64,20 @@ class Comparison(NamedTuple):
 
     @property
     def evidence(self) -> str:
-        """The numbers behind a sentence."""
+        """Difference, level and share of pairs in words."""
         pairs = f"ahead in {self.chance:.0%} of pairs"
         return f"difference {self.difference} at {self.shift.level:.0%}, {pairs}"
 
 
 def _signed(number: float) -> str:
-    """Three digits, and where they would hide on which side of 0 it lies, one that does not."""
+    """Three digits; scientific where those would be 0."""
     if number == 0:
         return "0.000"
     return f"{number:+.3f}" if abs(number) >= 0.0005 else f"{number:+.0e}"
 
 
 def compare(mine: np.ndarray, theirs: np.ndarray) -> Comparison:
-    """What scores by seed say of one method against another."""
+    """Compare two methods by their scores by seed."""
     if not np.isfinite([*mine, *theirs]).all():
         return Comparison(Order.NO_VALUE)
     if min(len(mine), len(theirs)) < FEWEST:
@@ -91,7 +91,7 @@ def compare(mine: np.ndarray, theirs: np.ndarray) -> Comparison:
 
 
 def sentences(study: Study, results: Results) -> list[str]:
-    """One for every task, about the first method against each other one."""
+    """A sentence per task: the first method against each other one."""
     found = []
     for task in study.tasks:
         scores = {
@@ -107,7 +107,7 @@ def sentences(study: Study, results: Results) -> list[str]:
 
 
 def sentence(opening: str, scores: Mapping[str, Scores], reference: str) -> str:
-    """`reference` against every other method, those of one order together."""
+    """`reference` against the other methods, grouped by order."""
     others = [method for method in scores if method != reference]
     if reference not in scores or not others:
         return f"{opening}: nothing to compare with."
@@ -129,7 +129,7 @@ def sentence(opening: str, scores: Mapping[str, Scores], reference: str) -> str:
 
 
 def _named(method: str, mine: Scores, theirs: Scores) -> tuple[Order, str]:
-    """A method with its numbers; where runs end alike, also those of the averages."""
+    """A method with its numbers, and those of averages where runs end alike."""
     found = compare(mine.final, theirs.final)
     if found.order in (Order.NO_VALUE, Order.NO_INTERVAL):
         return found.order, method
@@ -169,7 +169,7 @@ def comparisons_made(study: Study, results: Results) -> int:
 
 
 def by_chance(tests: int) -> str:
-    """How many orders mere chance could show."""
+    """How many of the tests chance alone could decide."""
     return (
         f"Of the {tests} tests behind this up to {tests * (1 - LEVEL):.1f} would show an order by "
         "chance if there were none; nothing is corrected for that."
@@ -177,7 +177,7 @@ def by_chance(tests: int) -> str:
 
 
 def caveat(tests: int) -> str:
-    """What a reader should know about the sentences."""
+    """How the differences were computed."""
     text = (
         "Differences are medians over all pairs of runs with the exact interval of the rank-sum "
         "test (distribution-free; its level is the lowest from 95 % on that so few runs allow). "
@@ -188,17 +188,19 @@ def caveat(tests: int) -> str:
 
 @dataclass(frozen=True)
 class Claim:
-    """One method against others on some tasks, as a sentence of the paper has it."""
+    """One method against others on some tasks, as the paper claims."""
 
     method: str
     relation: Relation
     others: tuple[str, ...]
     tasks: tuple[str, ...]
     beyond: tuple[str, ...] = ()
-    """Tasks that the paper does not show and the claim is held against all the same."""
+    """Further tasks, which the paper does not show."""
+    metric: str | None = None
+    """A column of the metrics; the study's where not given."""
 
     def verdict(self, found: Shift) -> Verdict:
-        """Whether an interval bears out what the paper says, speaks against it, or neither."""
+        """Whether an interval supports the claim, contradicts it, or neither."""
         holds, fails = {
             "above": (found.low > 0, found.high <= 0),
             "below": (found.high < 0, found.low >= 0),
@@ -208,7 +210,7 @@ class Claim:
         return Verdict.HOLDS if holds else Verdict.FAILS if fails else Verdict.OPEN
 
     def test(self, mine: np.ndarray, theirs: np.ndarray) -> tuple[str, Verdict]:
-        """The difference of two methods, by seed, and what it says of the claim."""
+        """The difference of two methods, and the verdict on the claim."""
         fewest = min(len(mine), len(theirs))
         if fewest < FEWEST:
             return "-", Verdict.TOO_FEW if fewest else Verdict.NOT_RUN
@@ -234,10 +236,10 @@ def claims_markdown(claims: Mapping[str, Claim], results: Results) -> str:
     header = ("claim", "task", "should be", "at the end", "verdict", "on average", "verdict")
     lines, table, tests = [], [], 0
     for words, claim in claims.items():
-        rows = list(_rows(claim, claim.tasks, results))
-        more = list(_rows(claim, claim.beyond, results))
-        ours = f" In tasks that the paper does not show: {_summed(more)}" if more else ""
-        lines.append(f"- {words}: {_summed(rows)}{ours}")
+        rows = claim_rows(claim, claim.tasks, results)
+        more = claim_rows(claim, claim.beyond, results)
+        ours = f" In tasks that the paper does not show: {summed(more)}" if more else ""
+        lines.append(f"- {words}: {summed(rows)}{ours}")
         for row in (*rows, *more):
             task = f"{row.task} (ours)" if row.task in claim.beyond else row.task
             should = f"{claim.method} {claim.relation} {row.other}"
@@ -247,21 +249,28 @@ def claims_markdown(claims: Mapping[str, Claim], results: Results) -> str:
     return "\n\n".join([*parts, *([by_chance(tests)] if tests else [])])
 
 
-def _rows(claim: Claim, tasks: Sequence[str], results: Results) -> Iterator[ClaimRow]:
+def claim_rows(claim: Claim, tasks: Sequence[str], results: Results) -> list[ClaimRow]:
+    """The claim on each of the tasks, against each of its other methods."""
+    rows = []
     for task in tasks:
+        mine = results.scores(task, claim.method, claim.metric)
         for other in claim.others:
-            mine, theirs = (results.scores(task, method) for method in (claim.method, other))
+            theirs = results.scores(task, other, claim.metric)
             end = claim.test(mine.final, theirs.final)
-            yield ClaimRow(task, other, end, claim.test(mine.average, theirs.average))
+            rows.append(ClaimRow(task, other, end, claim.test(mine.average, theirs.average)))
+    return rows
 
 
-def _summed(rows: Sequence[ClaimRow]) -> str:
+def summed(rows: Sequence[ClaimRow]) -> str:
     """A claim about all of them: it holds where all rows do and fails where one does."""
-    end, average = ([getattr(row, when)[1] for row in rows] for when in ("end", "average"))
-    return f"at the end {_whole(end)}; on average {_whole(average)}."
+    return (
+        f"at the end {overall([row.end[1] for row in rows])}; "
+        f"on average {overall([row.average[1] for row in rows])}."
+    )
 
 
-def _whole(verdicts: Sequence[Verdict]) -> str:
+def overall(verdicts: Sequence[Verdict]) -> str:
+    """One verdict for several, with their counts."""
     found = Counter(verdicts)
     if len(found) == 1:
         return f"{verdicts[0]} ({len(verdicts)} of {len(verdicts)})"

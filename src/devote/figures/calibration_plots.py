@@ -2,12 +2,25 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from textwrap import fill
 from typing import NamedTuple
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from devote.figures.style import add_note, styled
+from devote.figures.style import (
+    BLUE,
+    ORANGE,
+    Look,
+    add_note,
+    legend_below,
+    looks_of,
+    name_of,
+    panel_grid,
+    styled,
+    written,
+)
 from devote.measure.calibration import CalibrationReport, Estimate
 
 TITLES = {
@@ -27,8 +40,8 @@ class Series(NamedTuple):
 
     label: str
     points: Mapping[float, Estimate] | Estimate
-    colour: str | None = None
-    """None for the next one of the style."""
+    look: Look | None = None
+    """None for one that its label alone decides."""
 
 
 @styled
@@ -37,84 +50,134 @@ def gp_calibration(
 ) -> Figure:
     """fig:gp-calibration: mean and band of each model on one draw of the GP task."""
     grid = task["grid"]
-    figure = Figure(figsize=(3.2 * len(answers), 2.6), layout="constrained")
-    panels = figure.subplots(1, len(answers), sharex=True, sharey=True, squeeze=False)[0]
-    for panel, (model, answer) in zip(panels, answers.items(), strict=True):
+    figure, places = panel_grid(len(answers), 2, 2.8, 2.0)
+    for axes, (model, answer) in zip(places, answers.items(), strict=True):
         mean, std = (answer[name][split][-len(grid) :] for name in ("mean", "std"))
-        panel.fill_between(grid, mean - BAND * std, mean + BAND * std, alpha=0.3, lw=0)
-        panel.plot(grid, mean, label="mean")
-        panel.plot(grid, task["f"][split], "k--", lw=1, label="true function")
-        panel.plot(task["x"][split], task["y"][split], "k.", ms=2, label="observations")
-        panel.set(title=TITLES.get(model, model), xlabel="x", ylim=(-4, 4))
-    panels[0].legend(fontsize=6, loc="lower left")
+        _band(axes, grid, mean, std, BAND)
+        axes.plot(grid, task["f"][split], "k--", lw=1, label="true function")
+        axes.plot(task["x"][split], task["y"][split], "k.", ms=2, label="observations")
+        axes.set(title=TITLES.get(model, model), xlabel="x", ylim=(-4, 4))
+        axes.label_outer()
+    legend_below(figure)
     return figure
 
 
 @styled
 def prior_comparison(draws: Mapping[str, np.ndarray]) -> Figure:
     """fig:prior-comparison: functions drawn from a GP, an MLP prior and an RFN prior."""
-    figure = Figure(figsize=(9.6, 2.6), layout="constrained")
-    for panel, name in zip(figure.subplots(1, 3, sharex=True), ("GP", "MLP", "RFN"), strict=True):
-        panel.plot(draws["grid"], draws[name].T, lw=1)
-        panel.set(title=name, xlabel="x")
+    figure, places = panel_grid(3, 3, 2.3, 2.0)
+    limit = 1.05 * max(np.abs(values).max() for name, values in draws.items() if name != "grid")
+    for axes, name in zip(places, ("GP", "MLP", "RFN"), strict=True):
+        axes.plot(draws["grid"], draws[name].T, lw=1)
+        axes.set(
+            title=name, xlabel="x", ylabel="g(x)", ylim=(-limit, limit), xticks=range(0, 11, 2)
+        )
+        axes.label_outer()
     return figure
 
 
 @styled
 def ablation(scores: Mapping[str, Sequence[Series]], xlabel: str) -> Figure:
-    """Each score in a panel of its own, against length scale or width."""
-    figure = Figure(figsize=(7, 2.8), layout="constrained")
-    panels = figure.subplots(1, len(scores), squeeze=False)[0]
-    for panel, (ylabel, lines) in zip(panels, scores.items(), strict=True):
+    """Each score in a panel of its own, against length scale or width; AUROC from chance up."""
+    figure, places = panel_grid(len(scores), 2, 3.2, 2.6)
+    looks = looks_of(line.label for lines in scores.values() for line in lines)
+    for axes, (ylabel, lines) in zip(places, scores.items(), strict=True):
         settings: set[float] = set()
-        for label, points, colour in lines:
+        for label, points, look in lines:
+            colour, dashes = look or looks[label]
             if isinstance(points, Estimate):
-                panel.axhline(points.mean, ls=":", color=colour, label=label)
+                axes.axhline(points.mean, ls=dashes, color=colour, label=label)
                 continue
             xs = sorted(points)
             ys, errors = ([points[x][part] for x in xs] for part in (0, 1))
-            panel.errorbar(xs, ys, errors, marker="o", ms=4, capsize=2, label=label, color=colour)
+            axes.errorbar(
+                xs, ys, errors, ls=dashes, marker="o", ms=4, capsize=2, label=label, color=colour
+            )
             settings |= set(xs)
-        panel.set_xscale("log", base=2)
-        panel.set_xticks(sorted(settings), [f"{setting:g}" for setting in sorted(settings)])
-        panel.set(xlabel=xlabel, ylabel=ylabel)
-        panel.legend(fontsize=6)
+        axes.set_xscale("log", base=2)
+        axes.set_xticks(sorted(settings), [f"{setting:g}" for setting in sorted(settings)])
+        axes.set(xlabel=xlabel, ylabel=fill(ylabel, 24))
+        lowest = 0.5 if ylabel.startswith("AUROC") else 0.0
+        axes.set_ylim(min(lowest, axes.get_ylim()[0]), 1.02)
+    legend_below(figure)
     return figure
 
 
 @styled
 def draw_report(report: CalibrationReport) -> Figure:
     """Error against deviation, reliability, deviations inside and outside, and the slices."""
-    count = 3 + len(report.slices)
-    figure = Figure(figsize=(3.2 * count, 2.8), layout="constrained")
-    panels = figure.subplots(1, count)
-    # in the colours of the other panels; the points inside are drawn over those outside
-    for label, colour in (("outside", "C1"), ("inside", "C0")):
-        std, error = (getattr(report, f"{label}_{part}") for part in ("std", "error"))
-        panels[0].plot(std, error, ".", ms=2, alpha=0.5, label=label, color=colour)
-    panels[0].set(xlabel="standard deviation", ylabel="absolute error")
-    panels[0].set_title(f"correlation {report.numbers['correlation']:.3f}")
-    panels[1].plot([0, 1], [0, 1], "k:", lw=1)
-    panels[1].plot(report.levels, report.inside_coverage, label="inside")
-    panels[1].plot(report.levels, report.outside_coverage, label="outside")
-    panels[1].set(xlabel="claimed coverage", ylabel="observed coverage")
-    panels[1].legend(fontsize=6)
-    everything = np.concatenate([report.inside_std, report.outside_std])
-    bins = np.histogram_bin_edges(everything, 30).tolist()
-    panels[2].hist(report.inside_std, bins, density=True, alpha=0.5, label="inside")
-    panels[2].hist(report.outside_std, bins, density=True, alpha=0.5, label="outside")
-    panels[2].set(xlabel="standard deviation", title=f"AUROC {report.numbers['auroc']:.3f}")
-    for panel, walk in zip(panels[3:], report.slices, strict=True):
-        low, high = walk.mean - BAND * walk.std, walk.mean + BAND * walk.std
-        panel.fill_between(walk.x, low, high, alpha=0.3, lw=0)
-        panel.plot(walk.x, walk.mean)
-        panel.set(xlabel=walk.name)
+    figure, places = panel_grid(3 + len(report.slices), 2, 3.0, 2.3)
+    spread, reliable, deviations = places[:3]
+    both = np.concatenate([report.inside_std, report.outside_std])
+    bins = np.histogram_bin_edges(both, 30).tolist()
+    reliable.plot([0, 1], [0, 1], "k:", lw=1, label="perfect")
+    # points inside are drawn over those outside
+    for label, colour in (("outside", ORANGE), ("inside", BLUE)):
+        std, error, coverage = (
+            getattr(report, f"{label}_{part}") for part in ("std", "error", "coverage")
+        )
+        spread.plot(std, error, ".", ms=3, alpha=0.5, mew=0, color=colour, label=label)
+        reliable.plot(report.levels, coverage, label=label, color=colour)
+        deviations.hist(std, bins, density=True, alpha=0.5, color=colour)
+    correlation, auroc = (report.numbers[name] for name in ("correlation", "auroc"))
+    spread.set(xlabel="standard deviation", ylabel="absolute error", ylim=(0, None))
+    spread.set_title(f"correlation {correlation:.3f}")
+    reliable.set(xlabel="claimed coverage", ylabel="observed coverage", xlim=(0, 1), ylim=(0, 1.02))
+    reliable.set_title("reliability of intervals")
+    deviations.set(xlabel="standard deviation", ylabel="density", title=f"AUROC {auroc:.3f}")
+    for axes, walk in zip(places[3:], report.slices, strict=True):
+        _band(axes, walk.x, walk.mean, walk.std, BAND, "k")
+        axes.set(xlabel=walk.name, ylabel="prediction", title=f"slice along {walk.name}")
+    legend_below(figure, 5)
     return figure
+
+
+@styled
+def slices(
+    along: np.ndarray,
+    anchors: Sequence[str],
+    values: Mapping[str, tuple[np.ndarray, np.ndarray]],
+    truth: np.ndarray,
+    density: np.ndarray,
+    xlabel: str,
+) -> Figure:
+    """Mean and one deviation of Q beside true returns, and log density, from every anchor; value
+    and density have one scale each."""
+    figure = Figure(figsize=(2.3 * len(anchors) + 0.4, 3.8), layout="constrained")
+    heights = {"height_ratios": (2, 1)}
+    top, bottom = figure.subplots(
+        2, len(anchors), sharex=True, sharey="row", squeeze=False, gridspec_kw=heights
+    )
+    for place, name in enumerate(anchors):
+        for (label, (mean, std)), colour in zip(values.items(), (ORANGE, BLUE), strict=False):
+            _band(top[place], along, mean[place], std[place], 1, colour, name_of(label))
+        top[place].plot(along, truth[place], "k--", lw=1, label="Monte Carlo")
+        top[place].set(title=name)
+        bottom[place].plot(along, density[place], "k")
+        bottom[place].set(xlabel=xlabel)
+    top[0].set(ylabel="value")
+    bottom[0].set(ylabel="log density\nof visits")
+    legend_below(figure, 6)
+    return figure
+
+
+def _band(
+    axes: Axes,
+    x: np.ndarray,
+    mean: np.ndarray,
+    std: np.ndarray,
+    width: float,
+    colour: str = BLUE,
+    name: str = "mean",
+) -> None:
+    axes.plot(x, mean, color=colour, label=name)
+    deviations = f"{name} ± {width:g} std" if width != 1 else f"{name} ± std"
+    low, high = mean - width * std, mean + width * std
+    axes.fill_between(x, low, high, alpha=0.25, lw=0, color=colour, label=deviations)
 
 
 @styled
 def save(figure: Figure, note: str, path: Path) -> Path:
     """Write a figure with its scale and preset in small print."""
-    add_note(figure, note)
-    figure.savefig(path, dpi=150)
-    return path
+    add_note(figure, note, figure.legends[0] if figure.legends else None)
+    return written(figure, path)

@@ -1,8 +1,8 @@
-"""Checkpoints that survive a crash at any instant: the newest that verifies is used.
+"""Checkpoints that survive a crash at any instant: the newest one that verifies is used.
 
-`directory` holds one folder for each saved step, `step_000000123/`, with `state.safetensors` (a
-tensor for each leaf of the tree) and `manifest.json` (step, note, files, leaves and versions,
-sealed by a digest). Only the owner of the run directory may save; anybody may restore at any time.
+`directory` holds a folder for each saved step, `step_000000123/`, with `state.safetensors` (a
+tensor for each leaf of the tree) and `manifest.json` (step, note, files, leaves and versions, with
+its own digest). Only the owner of the run directory may save; anybody may restore at any time.
 Fault tests interrupt at `_write_state`, `_write_manifest`, `_publish` and `_discard`.
 """
 
@@ -14,6 +14,7 @@ import shutil
 import stat
 import warnings
 from collections.abc import Collection, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -23,12 +24,11 @@ import jax
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
-from devote.core.durable import FileDigest, digest_of, sync, write_synced
+from devote.core.durable import LARGEST_TABLE, FileDigest, digest_of, sync, write_synced
 from devote.core.errors import UserError
 
 STATE = "state.safetensors"
 MANIFEST = "manifest.json"
-LARGEST_MANIFEST = 64 * 2**20  # bytes; a real one has about a hundred for each leaf
 
 TEMPORARY = ".tmp_"
 ASIDE = "aside_"
@@ -41,7 +41,7 @@ SCHEMA = 1
 FIELDS = ("schema", "step", "note", "files", "leaves", "versions")
 PACKAGES = ("devote", "jax", "jaxlib", "numpy", "safetensors")
 COMPUTING = ("jax", "jaxlib", "numpy")
-"""Packages of which another version may give other last bits."""
+"""Packages whose version may change the last bits of results."""
 
 
 class DamagedError(Exception):
@@ -73,38 +73,33 @@ Leaf: TypeAlias = Any  # jax.Array, np.ndarray, np.generic, or jax.ShapeDtypeStr
 
 ARRAYS = (jax.Array, np.ndarray, np.generic, jax.ShapeDtypeStruct)
 KEY_KINDS = ("threefry2x32", "rbg", "unsafe_rbg")
-CODES = {
-    "bool": "BOOL",
-    "int8": "I8",
-    "int16": "I16",
-    "int32": "I32",
-    "int64": "I64",
-    "uint8": "U8",
-    "uint16": "U16",
-    "uint32": "U32",
-    "uint64": "U64",
-    "float16": "F16",
-    "bfloat16": "BF16",
-    "float32": "F32",
-    "float64": "F64",
-    "complex64": "C64",
+CODES = {"bool": "BOOL", "bfloat16": "BF16", "complex64": "C64"}
+CODES |= {
+    f"{k}int{bits}": f"{k or 'i'}{bits}".upper() for k in ("", "u") for bits in (8, 16, 32, 64)
 }
+CODES |= {f"float{bits}": f"F{bits}" for bits in (16, 32, 64)}
 
 
 def save(directory: Path, step: int, tree: Any, note: dict[str, Json], keep: int = 2) -> Path:
-    """Write a checkpoint, durable when this returns, then delete all but the newest `keep`."""
+    """Write a checkpoint, on disk when this returns, then delete all but the newest `keep`."""
     _require_at_least(0, step, "step")
     _require_at_least(1, keep, "keep")
     leaves = named_leaves(tree)
     final = directory / f"step_{step:09d}"
     temporary = directory / f"{TEMPORARY}{final.name}"
     directory.mkdir(parents=True, exist_ok=True)
+    if directory.is_symlink():  # the files there are not ours to delete
+        got = f"a link to {os.readlink(directory)}"
+        raise UserError(f"{directory} itself", got, "name another place, or remove the link")
     sync(directory.parent)
-    _clean(directory)
+    for remains in directory.glob(f"{TEMPORARY}*"):  # of interrupted saves
+        _remove(remains)
     try:
         temporary.mkdir()
         digest = _write_state(temporary, leaves)
-        _write_manifest(temporary, step, note, leaves, digest)
+        shapes = {name: _describe(leaf) for name, leaf in leaves.items()}
+        manifest = Manifest(step, note, {STATE: digest}, shapes, library_versions())
+        _write_manifest(temporary, manifest)
         sync(temporary)
         _publish(temporary, final)
     finally:
@@ -115,14 +110,19 @@ def save(directory: Path, step: int, tree: Any, note: dict[str, Json], keep: int
 
 
 def restore(
-    directory: Path, like: Any, root: str = "", exact: bool = False
+    directory: Path,
+    like: Any,
+    root: str = "",
+    exact: bool = False,
+    shorter: tuple[str, int] | None = None,
 ) -> tuple[int, Any, dict[str, Json]] | None:
     """Step, tree and note of the newest checkpoint that verifies; None if none was ever saved.
 
-    Arrays come back with the kind, dtype and placement of those of `like`, whose leaves may be
-    `jax.ShapeDtypeStruct`; `root` says where in the saved tree `like` is, and only that part is
-    read. Damage falls back to the previous checkpoint with a warning. With `exact`, for those who
-    mean to go on bit for bit, other versions of the libraries are a warning, too.
+    Arrays have the kind, dtype and placement of those in `like`, whose leaves may be
+    `jax.ShapeDtypeStruct`. Only the part of the saved tree at `root` is read. A damaged checkpoint
+    is skipped with a warning. `exact` also warns of other library versions, with which a run does
+    not continue bit for bit. With `shorter`, (name, axis), arrays below that name may be shorter
+    along that axis.
     """
     leaves = {root + name: leaf for name, leaf in named_leaves(like).items()}
     damaged = []
@@ -130,25 +130,25 @@ def restore(
         try:
             manifest = _verify(path)
             part = {name: leaf for name, leaf in manifest.leaves.items() if name.startswith(root)}
-            _require_fit(part, leaves, path)
-            values = _read_tensors(path / STATE, leaves, manifest.leaves)
+            wanted = leaves if shorter is None else _shortened(leaves, part, *shorter)
+            _require_fit(part, wanted, path)
+            values = _read_tensors(path / STATE, wanted, manifest.leaves)
         except (DamagedError, OSError) as error:
             damaged.append(path.name)
             warnings.warn(f"checkpoint {path} is damaged and not used: {error}", stacklevel=2)
             continue
         if exact and (others := _other_versions(manifest.versions)):
-            message = f"{path} is of other versions ({others}): the run goes on, not bit for bit"
+            message = f"{path} is of other versions ({others}): not continued bit for bit"
             warnings.warn(message, stacklevel=2)
         return manifest.step, jax.tree.unflatten(jax.tree.structure(like), values), manifest.note
     if damaged:
-        # Starting afresh here would bury the run that the user meant to continue.
         fix = "restore them from a copy, or delete them to start from the beginning"
         raise UserError(f"a sound checkpoint in {directory}", f"only damaged {damaged}", fix)
     return None
 
 
 def newest(directory: Path) -> tuple[Path, dict[str, Json]] | None:
-    """Folder and note of the checkpoint that `restore` would use; None if none verifies."""
+    """Folder and note of the newest checkpoint that verifies, if there is one."""
     for path in _newest_first(directory):
         try:
             return path, _verify(path).note
@@ -170,30 +170,21 @@ def prune(directory: Path, keep: int = 2) -> None:
 
 
 def _write_state(folder: Path, leaves: dict[str, Leaf]) -> FileDigest:
-    return _write_tensors(folder / STATE, leaves)
+    """Write a safetensors file leaf by leaf, without a second copy in memory."""
+    # not the library's own writer, which raises no OSError on a full disk; wide items come first,
+    # so that every tensor is aligned
+    names = sorted(leaves, key=lambda name: -_stored(leaves[name]).dtype.itemsize)
+    return write_synced(folder / STATE, _pieces({name: leaves[name] for name in names}))
 
 
-def _write_manifest(
-    folder: Path,
-    step: int,
-    note: dict[str, Json],
-    leaves: dict[str, Leaf],
-    state: FileDigest,
-) -> None:
-    manifest = Manifest(
-        step=step,
-        note=note,
-        files={STATE: state},
-        leaves={name: _describe(leaf) for name, leaf in leaves.items()},
-        versions=library_versions(),
-    )
+def _write_manifest(folder: Path, manifest: Manifest) -> None:
     write_synced(folder / MANIFEST, [encode_manifest(manifest)])
 
 
 def _publish(temporary: Path, final: Path) -> None:
-    """Give a finished checkpoint its name, in one rename: it is there wholly or not at all."""
+    """Move a complete checkpoint to its name, in one rename."""
     if os.path.lexists(final):
-        # Saved twice at one step: the first stays readable under another name until the end.
+        # saved twice at one step: the first stays readable until the second is in place
         replaced = final.with_name(final.name + REPLACED)
         if os.path.lexists(replaced):
             _discard(replaced)
@@ -203,7 +194,7 @@ def _publish(temporary: Path, final: Path) -> None:
 
 
 def _set_newer_aside(directory: Path, step: int) -> None:
-    """After a fall-back the run goes on from an older step; what it left behind is not newest."""
+    """Rename later checkpoints, which are stale once a run continued from an earlier step."""
     for path in _newest_first(directory):
         if _parse(path)[0] > step:
             aside = path.with_name(ASIDE + path.name)
@@ -214,16 +205,10 @@ def _set_newer_aside(directory: Path, step: int) -> None:
 
 
 def _discard(path: Path) -> None:
-    """Delete a checkpoint; it loses its name first, so that half of one is never seen."""
+    """Rename a checkpoint, then delete it, so that a part of it is never read."""
     doomed = path.with_name(f"{TEMPORARY}doomed_{path.name}")
     os.rename(path, doomed)
     _remove(doomed)
-
-
-def _clean(directory: Path) -> None:
-    """Remove what interrupted saves left."""
-    for path in directory.glob(f"{TEMPORARY}*"):
-        _remove(path)
 
 
 def _remove(path: Path) -> None:
@@ -239,7 +224,7 @@ def _newest_first(directory: Path) -> list[Path]:
 
 
 def _parse(path: Path) -> tuple[int, bool]:
-    """Step, and whether the checkpoint has its final name and so precedes a replaced one."""
+    """Step, and whether the checkpoint is not a replaced one."""
     match = STEP_NAME.fullmatch(path.name)
     assert match is not None
     return int(match[1]), match[2] is None
@@ -251,27 +236,20 @@ def _verify(path: Path) -> Manifest:
         raise DamagedError("it is not a directory")
     sizes = {file.name: _size(file) for file in path.iterdir()}
     for name in (MANIFEST, STATE):
-        if name not in sizes:
-            raise DamagedError(f"{name} is missing")
-    if sizes[MANIFEST] > LARGEST_MANIFEST:
-        raise DamagedError(f"{MANIFEST} has {sizes[MANIFEST]} bytes")
+        _check(name in sizes, "is missing", name)
+    _check(sizes[MANIFEST] <= LARGEST_TABLE, f"has {sizes[MANIFEST]} bytes")
     manifest = decode_manifest((path / MANIFEST).read_bytes())
-    if manifest.step != _parse(path)[0]:
-        raise DamagedError(f"{MANIFEST} is of step {manifest.step}")
-    if set(manifest.files) != {STATE}:
-        raise DamagedError(f"{MANIFEST} lists {sorted(manifest.files)} instead of {STATE}")
-    expected = manifest.files[STATE]
-    if sizes[STATE] != expected.size:
-        raise DamagedError(f"{STATE} has {sizes[STATE]} bytes instead of {expected.size}")
-    if digest_of(path / STATE) != expected:
-        raise DamagedError(f"{STATE} does not match its SHA-256")
+    _check(manifest.step == _parse(path)[0], f"is of step {manifest.step}")
+    _check(set(manifest.files) == {STATE}, f"lists {sorted(manifest.files)} instead of {STATE}")
+    size, expected = sizes[STATE], manifest.files[STATE]
+    _check(size == expected.size, f"has {size} bytes instead of {expected.size}", STATE)
+    _check(digest_of(path / STATE) == expected, "does not match its SHA-256", STATE)
     return manifest
 
 
 def _size(path: Path) -> int:
     status = path.lstat()
-    if not stat.S_ISREG(status.st_mode):
-        raise DamagedError(f"{path.name} is not a regular file")
+    _check(stat.S_ISREG(status.st_mode), "is not a regular file", path.name)
     return status.st_size
 
 
@@ -298,17 +276,18 @@ def encode_manifest(manifest: Manifest) -> bytes:
 
 
 def decode_manifest(data: bytes) -> Manifest:
-    """Read `manifest.json`; anything that `encode_manifest` would not have written is damage."""
+    """Read `manifest.json`; whatever `encode_manifest` would not write is damage."""
     try:
         body = json.loads(data)
     except (ValueError, RecursionError) as error:
         raise DamagedError(f"manifest.json is not JSON ({error})") from error
     _check(isinstance(body, dict) and "schema" in body, "has no schema version")
-    if isinstance(body["schema"], int) and body["schema"] > SCHEMA:
+    seal, schema = body.pop("sha256", None), body["schema"]
+    flipped = seal == _digest(body | {"schema": SCHEMA})  # only this number is damaged
+    if isinstance(schema, int) and schema > SCHEMA and not flipped:
         fix = "use a newer version of devote; the checkpoint is left as it is"
-        raise UserError(f"a checkpoint of schema {SCHEMA}", f"schema {body['schema']}", fix)
-    _check(body["schema"] == SCHEMA, f"has unknown schema {body['schema']}, known is {SCHEMA}")
-    body.pop("sha256", None)
+        raise UserError(f"a checkpoint of schema {SCHEMA}", f"schema {schema}", fix)
+    _check(schema == SCHEMA, f"has unknown schema {schema}, known is {SCHEMA}")
     _check(_seal(body) == data, "does not match its own SHA-256")
     _check(tuple(body) == FIELDS, f"has fields {', '.join(body)}")
     _check(type(body["step"]) is int, "has no whole step")
@@ -317,67 +296,63 @@ def decode_manifest(data: bytes) -> Manifest:
     return Manifest(
         step=body["step"],
         note=body["note"],
-        files={name: _file_digest(value) for name, value in body["files"].items()},
-        leaves={name: _leaf_shape(value) for name, value in body["leaves"].items()},
+        files={n: FileDigest(*_entry(x, "size", "sha256")) for n, x in body["files"].items()},
+        leaves={n: _leaf_shape(x) for n, x in body["leaves"].items()},
         versions=body["versions"],
     )
 
 
 def library_versions() -> dict[str, str]:
-    """Installed versions of the packages that decide whether a run repeats."""
-    return {package: _version(package) for package in PACKAGES}
+    """Installed versions of the packages that results depend on."""
+    found = {}
+    for package in PACKAGES:
+        with suppress(metadata.PackageNotFoundError):
+            found[package] = metadata.version(package)
+    return found
 
 
 def _other_versions(saved: dict[str, str]) -> str:
-    """Where saved versions of what computes are not those of now; empty if they are the same."""
+    """How the versions of `COMPUTING` differ from the saved ones; empty if they do not."""
     now = library_versions()
-    return ", ".join(
-        f"{package} {saved.get(package)} then and {now[package]} now"
-        for package in COMPUTING
-        if saved.get(package) != now[package]
-    )
-
-
-def _version(package: str) -> str:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return "not installed"
+    pairs = [(package, saved.get(package), now.get(package)) for package in COMPUTING]
+    return ", ".join(f"{name} {a} then and {b} now" for name, a, b in pairs if a != b)
 
 
 def _seal(body: dict[str, Any]) -> bytes:
-    """Canonical bytes with their own digest inside, so that no flipped bit goes unseen."""
-    digest = hashlib.sha256(_dump(body)).hexdigest()
-    return _dump({**body, "sha256": digest})
+    """Canonical bytes that contain their own digest."""
+    return _dump({**body, "sha256": _digest(body)})
+
+
+def _digest(body: dict[str, Any]) -> str:
+    return hashlib.sha256(_dump(body)).hexdigest()
 
 
 def _dump(body: dict[str, Any]) -> bytes:
     return json.dumps(body, indent=1).encode() + b"\n"
 
 
-def _file_digest(value: object) -> FileDigest:
-    _check(isinstance(value, dict) and value.keys() == {"size", "sha256"}, "has a bad file entry")
-    assert isinstance(value, dict)
-    return FileDigest(value["size"], value["sha256"])
+def _leaf_shape(value: Any) -> LeafShape:
+    shape, dtype = _entry(value, "shape", "dtype")
+    whole = isinstance(shape, list) and all(type(length) is int for length in shape)
+    _check(whole, "has a leaf without shape")
+    return LeafShape(tuple(shape), dtype)
 
 
-def _leaf_shape(value: object) -> LeafShape:
-    _check(isinstance(value, dict) and value.keys() == {"shape", "dtype"}, "has a bad leaf entry")
-    assert isinstance(value, dict)
-    _check(isinstance(value["shape"], list), "has a leaf without shape")
-    return LeafShape(tuple(value["shape"]), value["dtype"])
+def _entry(value: Any, first: str, second: str) -> tuple[Any, Any]:
+    _check(isinstance(value, dict) and value.keys() == {first, second}, "has a bad entry")
+    return value[first], value[second]
 
 
-def _check(holds: bool, problem: str) -> None:
+def _check(holds: bool, problem: str, file: str = MANIFEST) -> None:
     if not holds:
-        raise DamagedError(f"manifest.json {problem}")
+        raise DamagedError(f"{file} {problem}")
 
 
 # The tensors.
 
 
 def named_leaves(tree: Any) -> dict[str, Leaf]:
-    """The leaves of a tree by their path, in the order of the tree."""
+    """The leaves of a tree by path, in order."""
     leaves: dict[str, Leaf] = {}
     for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
         name = jax.tree_util.keystr(path)
@@ -389,43 +364,50 @@ def named_leaves(tree: Any) -> dict[str, Leaf]:
 
 
 def _describe(leaf: Leaf) -> LeafShape:
-    """Shape and dtype as the manifest states them."""
+    """Shape and dtype, as in the manifest."""
     return LeafShape(tuple(leaf.shape), str(leaf.dtype))
 
 
-def _write_tensors(path: Path, leaves: dict[str, Leaf]) -> FileDigest:
-    """Write a safetensors file leaf by leaf, so that the host never holds a second copy."""
-    # The library's own writer reports a full disk as something else than an OSError.
-    # Wide items come first so that every tensor is aligned.
-    names = sorted(leaves, key=lambda name: -_stored(leaves[name]).dtype.itemsize)
-    return write_synced(path, _pieces({name: leaves[name] for name in names}))
-
-
 def _read_tensors(path: Path, like: dict[str, Leaf], held: Collection[str]) -> list[Leaf]:
-    """Read the leaves that `like` names from a file of those `held`, whose header must agree."""
+    """Read the leaves in `like` from a file whose header must list exactly those in `held`."""
     try:
         with safe_open(path, framework="numpy") as file:
             if set(file.keys()) != set(held):
                 raise DamagedError(f"{path.name} does not hold the leaves of its manifest")
             for name, leaf in like.items():
-                _require_header(file.get_slice(name), name, _stored(leaf))
+                header, stored = file.get_slice(name), _stored(leaf)
+                found = (tuple(header.get_shape()), header.get_dtype())
+                if found != (stored.shape, CODES[str(stored.dtype)]):
+                    raise DamagedError(f"{STATE} holds {found} at {name}, unlike its manifest")
             return [_as_like(file.get_tensor(name), leaf) for name, leaf in like.items()]
     except SafetensorError as error:
         raise DamagedError(f"{path.name} is not safetensors ({error})") from error
 
 
+def _shortened(
+    like: dict[str, Leaf], saved: dict[str, LeafShape], below: str, axis: int
+) -> dict[str, Leaf]:
+    """`like`, with all arrays below a name cut to the shortest saved length."""
+    named = [n for n in like if n.startswith(below) and n in saved]
+    lengths = [saved[n].shape[axis] for n in named if len(saved[n].shape) > axis]
+
+    def cut(leaf: Leaf) -> Leaf:
+        shape = list(leaf.shape)
+        shape[axis] = max(1, min(shape[axis], *lengths))
+        return jax.ShapeDtypeStruct(tuple(shape), leaf.dtype)
+
+    return like | {name: cut(like[name]) for name in named if lengths}
+
+
 def _require_fit(saved: dict[str, LeafShape], like: dict[str, Leaf], origin: Path) -> None:
-    """Refuse a checkpoint of another tree, naming the first leaf that differs."""
+    """Refuse a checkpoint of another tree and name the first leaf that differs."""
     wanted = {name: _describe(leaf) for name, leaf in like.items()}
     differing = [name for name in wanted | saved if wanted.get(name) != saved.get(name)]
     if differing:
-        name, more = differing[0], len(differing) - 1
-        raise UserError(
-            f"{wanted.get(name, 'nothing')} at {name}",
-            f"{saved.get(name, 'nothing')} in {origin}"
-            + f" and {more} more differences" * (more > 0),
-            "resume with the settings the run was started with, or use a new run directory",
-        )
+        name, more = differing[0], f" and {len(differing) - 1} more differences"
+        got = f"{saved.get(name, 'nothing')} in {origin}" + more * (len(differing) > 1)
+        fix = "resume with the settings the run was started with, or use a new run directory"
+        raise UserError(f"{wanted.get(name, 'nothing')} at {name}", got, fix)
 
 
 def _require_storable(name: str, leaf: Leaf) -> None:
@@ -452,12 +434,6 @@ def _pieces(leaves: dict[str, Leaf]) -> Iterator[bytes | memoryview]:
         yield host.reshape(-1).view(np.uint8).data
 
 
-def _require_header(header: Any, name: str, stored: jax.ShapeDtypeStruct) -> None:
-    found = (tuple(header.get_shape()), header.get_dtype())
-    if found != (stored.shape, CODES[str(stored.dtype)]):
-        raise DamagedError(f"state.safetensors holds {found} at {name}, unlike its manifest")
-
-
 def _is_key(leaf: Leaf) -> bool:
     return jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key)
 
@@ -477,7 +453,7 @@ def _as_like(value: np.ndarray, like: Leaf) -> Leaf:
     if isinstance(like, np.ndarray):
         return value
     place = like.sharding if isinstance(like, jax.Array) and like.committed else None
-    # The run donates its state, so the memory must belong to JAX and not to this array.
+    # the run donates its state, so JAX must own the memory
     return jax.device_put(value, place, may_alias=False)
 
 

@@ -2,18 +2,28 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
 from devote.core.trees import where
 from devote.core.types import Agent, Env, Metrics, Transition
-from devote.loops.episodes import Finished
-from devote.loops.evaluate import env_keys, evaluate
-from devote.loops.loop import QUICK_COMPILE, SEED_AXES, Loop, RunState, Stage, Step, seed_keys
+from devote.loops.episodes import Finished, env_keys, evaluate
+from devote.loops.loop import (
+    ONE_DEVICE,
+    QUICK_COMPILE,
+    SEED_AXES,
+    Devices,
+    Loop,
+    RunState,
+    Stage,
+    Step,
+    seed_keys,
+)
 from devote.loops.schedule import LoopSettings
 
 
@@ -24,15 +34,16 @@ class FusedLoop:
     agent: Agent
     env: Env
     settings: LoopSettings
+    devices: Devices = ONE_DEVICE
 
     @cached_property
     def loop(self) -> Loop:
         """All that is the same on the host."""
-        return Loop(self.agent, self.env.spec, self.settings)
+        return Loop(self.agent, self.env.spec, self.settings, self.devices)
 
-    def init(self, key: PRNGKeyArray) -> RunState:
+    def init(self, key: PRNGKeyArray, rows: int | None = None) -> RunState:
         """A run before its first step."""
-        state, reset_key = self.loop.init(key)
+        state, reset_key = self.loop.init(key, rows)
         keys = jax.random.split(reset_key, self.settings.num_envs)
         return state._replace(worlds=jax.vmap(self.env.reset)(keys))
 
@@ -56,10 +67,10 @@ class FusedLoop:
 
     def steps(self, state: RunState, number: int) -> tuple[RunState, Finished]:
         """Vector steps, and the sums of the episodes that ended in them."""
-        state, finished = jax.lax.scan(lambda s, _: self.step(s), state, length=number)
-        return state, _total(finished)
+        state, (finished, steps) = jax.lax.scan(lambda s, _: self.step(s), state, length=number)
+        return self.loop.observe(state, steps), _total(finished)
 
-    def step(self, state: RunState) -> tuple[RunState, Finished]:
+    def step(self, state: RunState) -> tuple[RunState, tuple[Finished, Step]]:
         """One step of every environment, stored; ended episodes start again."""
         obs, first = jax.vmap(self.env.observe)(state.worlds), state.episodes.length == 0
         action, memory, key, env_key = self.loop.act(
@@ -85,7 +96,9 @@ class FusedLoop:
             valid=None,
         )
         begun = where(ended, jax.vmap(self.env.reset)(reset_keys), worlds)
-        return self.loop.store(state._replace(key=key, memory=memory, worlds=begun), step)
+        state = state._replace(key=key, memory=memory, worlds=begun)
+        state, finished = self.loop.store(state, step)
+        return state, (finished, step)
 
     def bins(self, before: Any, first: Array, after: Any) -> Array:
         """Coverage bins of the worlds where episodes begin, and of all successors."""
@@ -104,10 +117,6 @@ class FusedLoop:
         key = jax.random.fold_in(state.key, 1)
         return evaluate(self.agent, self.env, state.agent, self.settings.eval_episodes, key)
 
-    def maps(self, state: RunState) -> dict[str, Array]:
-        """The agent's maps over the coverage grid."""
-        return self.loop.maps(state.agent)
-
 
 class FusedProgram:
     """The compiled loop; the first argument of everything that changes it is donated."""
@@ -115,12 +124,12 @@ class FusedProgram:
     def __init__(self, loop: FusedLoop, seeds: tuple[int, ...]) -> None:
         self.loop = loop
         self.seeds = seeds
-        self.spec, self.settings = loop.env.spec, loop.settings
+        self.spec, self.settings, self.devices = loop.env.spec, loop.settings, loop.devices
         self.prefill = self._jit(loop.prefill)
         self.chunk = self._jit(loop.chunk, outputs=(SEED_AXES, 0))
         self.refresh = self._jit(loop.refresh, options=QUICK_COMPILE)
         self.evaluate = self._jit(loop.evaluate, outputs=0, donate=False)
-        self.maps = self._jit(loop.maps, outputs=0, donate=False, options=QUICK_COMPILE)
+        self.look = self._jit(loop.loop.look, outputs=0, donate=False)
 
     def compile(self, stage: Stage, state: RunState) -> None:
         """Compile a stage; JAX keeps what it compiled for the calls to come."""
@@ -135,20 +144,31 @@ class FusedProgram:
     ) -> Any:
         if len(self.seeds) > 1:
             function = jax.vmap(function, in_axes=(SEED_AXES,), out_axes=outputs)
-        return jax.jit(function, donate_argnums=(0,) if donate else (), compiler_options=options)
+        return jax.jit(
+            function,
+            donate_argnums=(0,) if donate else (),
+            compiler_options=options,
+            out_shardings=self.devices.outputs(outputs),
+        )
 
-    def init(self) -> RunState:
+    def rows(self, steps: int) -> int:
+        """Rows of replay that a run of so many steps needs."""
+        return self.loop.loop.rows(steps)
+
+    def init(self, rows: int | None = None) -> RunState:
         """The run before its first step."""
-        return jax.jit(self._init, compiler_options=QUICK_COMPILE)(seed_keys(self.seeds))
+        places, begin = self.devices.outputs(SEED_AXES), partial(self._init, rows=rows)
+        start = jax.jit(begin, compiler_options=QUICK_COMPILE, out_shardings=places)
+        return start(seed_keys(self.seeds))
 
     def shape(self) -> RunState:
         """Shapes and types of the run's state, without allocating it."""
         return jax.eval_shape(self._init, seed_keys(self.seeds))
 
-    def _init(self, keys: Array) -> RunState:
+    def _init(self, keys: Array, rows: int | None = None) -> RunState:
         if len(self.seeds) == 1:
-            return self.loop.init(keys[0])
-        return jax.vmap(self.loop.init, out_axes=SEED_AXES)(keys)
+            return self.loop.init(keys[0], rows)
+        return jax.vmap(partial(self.loop.init, rows=rows), out_axes=SEED_AXES)(keys)
 
     def metric_names(self, shape: RunState) -> tuple[str, ...]:
         """What `chunk` and `evaluate` report."""
@@ -157,11 +177,18 @@ class FusedProgram:
 
     def resume(self, state: RunState) -> tuple[RunState, str]:
         """The environments are part of the state."""
-        return state, "environments go on exactly"
+        return self.devices.place(state), "environments go on exactly"
 
     def snapshot(self, state: RunState) -> RunState:
         """The state holds everything already."""
         return state
+
+    def bin_of(self, obs: np.ndarray) -> np.ndarray:
+        """The flat coverage bins of observations; nowhere if the task's grid cannot tell."""
+        grid = self.spec.grid
+        return (
+            np.full(len(obs), -1) if grid is None or grid.bin_of is None else grid.bin_of(obs, np)
+        )
 
     def close(self) -> None:
         """Nothing is held outside the state."""

@@ -1,12 +1,13 @@
-"""The loop around environments on the host: three small compiled programs and Python in between.
+"""The loop around environments on the host: compiled `act`, `learn` and `summarise`.
 
-`act` decides, `learn` stores a round and makes its updates, `summarise` is run once per chunk.
-Environments are asked in a worker's thread, so that learning can go on beside them.
+`learn` stores a round of steps and makes its updates; `summarise` runs once per chunk. Environments
+are stepped in a worker thread, so that learning can overlap with them.
 """
 
 import traceback
 import warnings
 from collections.abc import Callable
+from concurrent.futures import Future
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -18,14 +19,16 @@ from jaxtyping import Array, PRNGKeyArray
 from devote.core.errors import EnvironmentFailedError, UserError
 from devote.core.guard import Guard
 from devote.core.types import Agent, EnvSpec, HostEnv, HostStep, Index, Metrics, Transition
-from devote.core.worker import Task, Worker
-from devote.loops.episodes import Episodes, Finished
-from devote.loops.evaluate import evaluation_metrics
+from devote.core.worker import Worker
+from devote.loops.episodes import Episodes, Finished, evaluation_metrics
 from devote.loops.loop import (
+    ONE_DEVICE,
     QUICK_COMPILE,
     SEED_AXES,
+    Devices,
     HostWorlds,
     InterruptedChunkError,
+    Look,
     Loop,
     RunState,
     Stage,
@@ -36,7 +39,7 @@ from devote.loops.schedule import LoopSettings
 
 T = TypeVar("T")
 Leaves = tuple[Array, ...]
-"""An agent's state without its structure: taking networks apart at every call is slow Python."""
+"""An agent's state as flat leaves: flattening Equinox modules at every call is slow."""
 RESTART = 2**16  # beyond any number of keys that a key is split into
 EXACT = "environments go on exactly"
 RESTARTED = (
@@ -46,11 +49,15 @@ RESTARTED = (
 
 
 class Acting(NamedTuple):
-    """What behaviour carries from one vector step to the next; the first axis is the seed."""
+    """What acting carries from one vector step to the next; the first axis is the seed."""
 
     memory: Any
     obs: np.ndarray
     first: np.ndarray
+
+
+Played = tuple[Step, Acting, PRNGKeyArray]
+"""Vector steps, where they end, and the key after them."""
 
 
 class Tally(NamedTuple):
@@ -61,8 +68,8 @@ class Tally(NamedTuple):
 
 
 class HostProgram:
-    """The host loop for one seed or several; its environments are part of it, all else is in the
-    state. `envs` holds the environments of each seed, `make` builds as many as are evaluated."""
+    """The host loop for one or several seeds. `envs` has the environments of each seed, `make`
+    builds those for evaluation; all else that changes is in the run's state."""
 
     def __init__(
         self,
@@ -71,13 +78,14 @@ class HostProgram:
         make: Callable[[int], HostEnv],
         settings: LoopSettings,
         seeds: tuple[int, ...],
+        devices: Devices = ONE_DEVICE,
     ) -> None:
-        self.loop = Loop(agent, envs[0].spec, settings)
+        self.loop, self.devices = Loop(agent, envs[0].spec, settings, devices), devices
         self.seeds, self.spec, self.settings = seeds, envs[0].spec, settings
         self.worker = Worker(settings.env_timeout, " (--env-timeout)")
         self.envs = SeedEnvs(envs, [f"seed {seed}" for seed in seeds], self.worker)
         self.evaluation = HostEvaluation(agent, make, settings.eval_episodes, seeds, self.worker)
-        self.intact = True  # whether the environments did all that was asked of them
+        self.intact = True  # False after an environment failed
         self._structure = jax.tree.structure(
             jax.eval_shape(lambda: self.loop.init(jax.random.key(0))[0].agent)
         )
@@ -93,12 +101,11 @@ class HostProgram:
         self.learn = jax.jit(
             over(self._learn_one, (0, state, 0, 0), (0, state, 0)), donate_argnums=donated
         )
-        self._init = over(self._init_one, 0, (state, 0))
         self._store = jax.jit(over(self._store_one, (state, 0), (state, 0)), donate_argnums=0)
         self.no_tally = quick(over(self._no_tally_one, (state,)))
         self._summarise = jax.jit(over(self._summarise_one, (state, 0)))
         self._refresh = quick(over(self.loop.refresh, 0))
-        self._maps = quick(over(self.loop.maps, 0))
+        self._look = jax.jit(over(self.loop.look, (state,)))
         self._split = jax.jit(over(lambda key: tuple(jax.random.split(key)), 0))
         self._fold = jax.jit(over(jax.random.fold_in, (0, None)))
         self._part = jax.jit(lambda keys: tuple(keys.reshape(-1)))
@@ -111,8 +118,11 @@ class HostProgram:
 
     # One seed, compiled: states are without `memory` and, of the worlds, hold only `written`.
 
-    def _init_one(self, key: PRNGKeyArray) -> tuple[RunState, PRNGKeyArray]:
-        state, reset_key = self.loop.init(key)
+    def _init(self, keys: Array, rows: int | None = None) -> tuple[RunState, PRNGKeyArray]:
+        return self._over(partial(self._init_one, rows=rows), 0, (SEED_AXES, 0))(keys)
+
+    def _init_one(self, key: PRNGKeyArray, rows: int | None) -> tuple[RunState, PRNGKeyArray]:
+        state, reset_key = self.loop.init(key, rows)
         written = jnp.zeros(self.settings.num_envs, jnp.int32)
         return state._replace(worlds=HostWorlds((), written, (), ())), reset_key
 
@@ -128,14 +138,14 @@ class HostProgram:
 
     def _store_one(self, state: RunState, steps: Step) -> tuple[RunState, Finished]:
         state, finished = jax.lax.scan(self.loop.store, state, steps)
-        return state, jax.tree.map(lambda x: x.sum(), finished)
+        return self.loop.observe(state, steps), jax.tree.map(lambda x: x.sum(), finished)
 
     def _learn_one(
         self, agent: Leaves, state: RunState, tally: Tally, steps: Step
     ) -> tuple[Leaves, RunState, Tally]:
         """A round: its steps are stored, then its updates made."""
-        state, finished = self._store_one(state, steps)
-        state, means = self.loop.updates(state._replace(agent=self._whole(agent)))
+        state, finished = self._store_one(state._replace(agent=self._whole(agent)), steps)
+        state, means = self.loop.updates(state)
         tally = jax.tree.map(jnp.add, tally, Tally(finished, means))
         return _leaves(state.agent), state._replace(agent=()), tally
 
@@ -153,13 +163,17 @@ class HostProgram:
 
     # What `train` asks of a program.
 
-    def init(self) -> RunState:
+    def rows(self, steps: int) -> int:
+        """Rows of replay that a run of so many steps needs."""
+        return self.loop.rows(steps)
+
+    def init(self, rows: int | None = None) -> RunState:
         """The run before its first step."""
-        start = jax.jit(self._init, compiler_options=QUICK_COMPILE)
+        start = jax.jit(partial(self._init, rows=rows), compiler_options=QUICK_COMPILE)
         state, reset_keys = start(self._outer(seed_keys(self.seeds)))
         obs, saved = self._begin(reset_keys)
         worlds = HostWorlds(obs, state.worlds.written, saved, np.asarray(bool(saved)))
-        return state._replace(worlds=worlds)
+        return self.devices.place(state._replace(worlds=worlds))
 
     def shape(self) -> RunState:
         """Shapes and types of the run's state; environments show theirs by starting once."""
@@ -182,6 +196,7 @@ class HostProgram:
 
     def resume(self, state: RunState) -> tuple[RunState, str]:
         """Environments go on where their state was saved, and start new episodes elsewhere."""
+        state = self.devices.place(state)
         if not bool(state.worlds.exact):
             return self._restarted(state), RESTARTED
         self.worker.run(lambda: self.envs.restore(state.worlds.saved))
@@ -205,7 +220,7 @@ class HostProgram:
         return state._replace(worlds=worlds)
 
     def compile(self, stage: Stage, state: RunState) -> None:
-        """Compile what a stage needs; the environments rest."""
+        """Compile what a stage needs, without stepping environments."""
         if stage == "evaluate":
             self.evaluation.compile(state.agent, state.key)
         elif stage == "refresh":
@@ -219,7 +234,7 @@ class HostProgram:
         self.act.lower(agent, acting.memory, obs, first, state.key).compile()
         if stage == "prefill":
             steps = self._outer(self._room(self.loop.prefill_vector_steps))
-            self._store.lower(device._replace(agent=()), steps).compile()
+            self._store.lower(device, steps).compile()
             return
         tally, steps = self.no_tally(device), self._outer(self._room(self.loop.round.vector_steps))
         self.learn.lower(agent, device._replace(agent=()), tally, steps).compile()
@@ -230,9 +245,9 @@ class HostProgram:
         agent, number = _leaves(state.agent), self.loop.prefill_vector_steps
         play = partial(self._play, agent, self._acting(state), state.key, number, 0)
         steps, acting, key = self.worker.run(play)
-        device, _ = self._store(on_device(state)._replace(agent=(), key=key), steps)
+        device, _ = self._store(on_device(state)._replace(key=key), steps)
         self._require_enough(device)
-        return self._joined(state, agent, acting, device)
+        return self._joined(state, _leaves(device.agent), acting, device)
 
     def chunk(self, state: RunState) -> tuple[RunState, Metrics]:
         """Rounds of steps and updates, and the mean of their metrics."""
@@ -266,13 +281,20 @@ class HostProgram:
         """The exploitation actor's return in environments of its own."""
         return self.worker.run(lambda: self.evaluation.run(state.agent, state.key))
 
-    def maps(self, state: RunState) -> dict[str, Array]:
-        """The agent's maps over the coverage grid."""
-        found: dict[str, Array] = self._maps(state.agent)
+    def look(self, state: RunState) -> Look:
+        """What maps are made of."""
+        found: Look = self._look(on_device(state))
         return found
 
+    def bin_of(self, obs: np.ndarray) -> np.ndarray:
+        """The flat coverage bins of observations, also for pictures of a run that has ended."""
+        if self.worker.closed:
+            return self.envs.envs[0].bin_of(obs)
+        ask = partial(self.envs.ask, 0, "bin_of", None, partial(self.envs.envs[0].bin_of, obs))
+        return self.worker.run(ask)
+
     def close(self) -> None:
-        """Let the environments go; what they say to that cannot hurt the run any more."""
+        """Close the environments; errors in doing so are only warnings."""
         if self.worker.lost or self.worker.closed:
             return
         try:
@@ -286,7 +308,7 @@ class HostProgram:
 
     def _play(
         self, agent: Leaves, acting: Acting, key: PRNGKeyArray, number: int, at: int
-    ) -> tuple[Step, Acting, PRNGKeyArray]:
+    ) -> Played:
         """`number` vector steps, the first of which is step `at` of the run."""
         steps = self._room(number)
         for t in range(number):
@@ -361,7 +383,7 @@ class Rounds:
             steps, acting, key = self.program.worker.wait(coming)
         self._learn(steps, acting)
 
-    def _play(self, acting: Acting, key: PRNGKeyArray) -> Task[tuple[Step, Acting, PRNGKeyArray]]:
+    def _play(self, acting: Acting, key: PRNGKeyArray) -> Future[Played]:
         """Begin a round with the agent of now."""
         number, at = self.program.loop.round.vector_steps, self.begun
         self.begun += number
@@ -387,7 +409,7 @@ class SeedEnvs:
         ]
 
     def reset(self, keys: tuple[PRNGKeyArray, ...]) -> np.ndarray:
-        """New episodes everywhere; their first observations."""
+        """Reset all environments; their first observations."""
         fresh = []
         for i, key in enumerate(keys):
             env = self.envs[i]
@@ -397,7 +419,7 @@ class SeedEnvs:
         return np.stack(fresh)
 
     def step(self, i: int, action: np.ndarray, key: PRNGKeyArray, at: int) -> HostStep:
-        """A step that may be learned from."""
+        """A checked step."""
         when = f"vector step {at:,}"
         step = self.ask(i, when, action, partial(self.envs[i].step, action, key))
         self.guard.step(step, action, f"{when} of {self.names[i]}")
@@ -426,12 +448,12 @@ class SeedEnvs:
             self.ask(i, "restore", None, partial(env.restore, part))
 
     def close(self) -> None:
-        """Let all environments go."""
+        """Close all environments."""
         for i, env in enumerate(self.envs):
             self.ask(i, "close", None, env.close)
 
     def ask(self, i: int, what: str, action: np.ndarray | None, call: Callable[[], T]) -> T:
-        """The answer, or an error that says who failed, when, after what, and in which words."""
+        """The result of a call, or an error that names environment, call, action and cause."""
         try:
             with self.worker.asking(self.who[i], what, action):
                 return call()
@@ -443,8 +465,8 @@ class SeedEnvs:
 
 
 class HostEvaluation:
-    """The exploitation actor in `num_envs` environments, built when they are first needed, each of
-    which plays `each` complete episodes."""
+    """The exploitation actor in `num_envs` environments, built when first needed; each plays `each`
+    complete episodes."""
 
     def __init__(
         self,
@@ -493,7 +515,7 @@ class HostEvaluation:
         return {name: jnp.stack([each[name] for each in found]) for name in found[0]}
 
     def close(self) -> None:
-        """Let the environments go."""
+        """Close the environments."""
         if self.envs is not None:
             self.envs.close()
             self.envs = None

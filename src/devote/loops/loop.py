@@ -2,21 +2,35 @@
 around Python steps, so the same environment gives the same numbers in both."""
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from devote.core.types import Agent, EnvSpec, Metrics, Observation, Outcome, Transition
+from devote.core.types import (
+    Agent,
+    Box,
+    EnvSpec,
+    Metrics,
+    Observation,
+    Outcome,
+    Transition,
+    observe,
+)
 from devote.loops.episodes import Episodes, Finished, episode_metrics, follow
 from devote.loops.schedule import LoopSettings, Round
 from devote.replay import Replay
 
 # What runs once or rarely compiles three times faster without LLVM's optimisations.
 QUICK_COMPILE = {"xla_backend_optimization_level": 0}
+PATH = (4, 250)  # environments and steps of which a snapshot shows the way
+REPLAYED = 1024  # states at which maps are made where bins have no middle
+BLOCK = 4096  # transitions that are counted again at a time
+DRAWS = 4  # actions of which an arrow is the mean
 
 
 class Clock(NamedTuple):
@@ -52,8 +66,65 @@ class RunState(NamedTuple):
     visits: Int[Array, "bins"]
 
 
+class Look(NamedTuple):
+    """What a run's maps are made of; a seed axis if there are several."""
+
+    values: dict[str, Array]
+    """The agent's maps, at the middle of every bin or at the observations `seen`."""
+    arrows: Array | None
+    """Mean action of the behaviour in every bin, where actions are a direction in a plane."""
+    seen: Array | None
+    """Replayed observations; None where bins have a middle."""
+    path: Array
+    """Where some environments were in their last steps, `(steps, envs, ...)`, oldest first."""
+    first: Bool[Array, "steps envs"]
+    """Where on it episodes begin."""
+    known: Bool[Array, "steps envs"]
+    """False for steps from before the run."""
+
+
 # The clock is shared, so that replay writes stay slices; everything else has a seed axis.
 SEED_AXES = RunState(None, 0, 0, 0, 0, 0, 0, 0)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Devices:
+    """The devices of a run: several seeds are spread over them, or the batch of a single one."""
+
+    seeds: int = 1
+    count: int = 1
+
+    def over(self, split: bool) -> NamedSharding:
+        """Split along the first axis, or a copy on each."""
+        mesh = Mesh(np.array(jax.devices()[: self.count]), ("devices",))
+        return NamedSharding(mesh, PartitionSpec("devices") if split else PartitionSpec())
+
+    def outputs(self, axes: Any) -> Any:
+        """Where what has a seed axis, or has none, goes; None for a single device."""
+        if self.count == 1:
+            return None
+        place = lambda axis: self.over(axis == 0 and self.seeds > 1)  # noqa: E731
+        return jax.tree.map(place, axes, is_leaf=lambda axis: axis is None)
+
+    def place(self, state: "RunState") -> "RunState":
+        """A restored state where it belongs; what environments on the host hold stays there."""
+        if self.count == 1:
+            return state
+        axes, worlds = self.outputs(SEED_AXES), state.worlds
+        held = worlds.written if isinstance(worlds, HostWorlds) else worlds
+        placed = RunState(*map(jax.device_put, state._replace(worlds=held), axes))
+        if isinstance(worlds, HostWorlds):
+            return placed._replace(worlds=worlds._replace(written=placed.worlds))
+        return placed
+
+    def spread(self, batch: Transition) -> Transition:
+        """The batch of a single seed, a part of it on each device."""
+        if self.count == 1 or self.seeds > 1:
+            return batch
+        return jax.lax.with_sharding_constraint(batch, self.over(split=True))
+
+
+ONE_DEVICE = Devices()
 
 
 class Step(NamedTuple):
@@ -76,6 +147,7 @@ class Loop:
     agent: Agent
     spec: EnvSpec
     settings: LoopSettings
+    devices: Devices = ONE_DEVICE
 
     @cached_property
     def replay(self) -> Replay:
@@ -91,8 +163,22 @@ class Loop:
         """Vector steps before the first update."""
         return self.settings.prefill_vector_steps(self.agent.sequence_length)
 
-    def init(self, key: PRNGKeyArray) -> tuple[RunState, PRNGKeyArray]:
-        """A run before its first step, without its environments, and the key to reset them with."""
+    def rows(self, steps: int) -> int:
+        """Rows of replay for a run of so many steps and a chunk beyond; whole blocks, so that what
+        is counted again does not depend on them, and no more than the capacity."""
+        s = self.settings
+        most = max(-(-steps // s.num_envs), self.prefill_vector_steps)
+        blocks = -(-(most + s.chunk_steps() // s.num_envs) // self.block_rows)
+        return min(blocks * self.block_rows, self.replay.num_rows)
+
+    @property
+    def block_rows(self) -> int:
+        """Rows that are counted again at a time."""
+        return max(1, BLOCK // self.settings.num_envs)
+
+    def init(self, key: PRNGKeyArray, rows: int | None = None) -> tuple[RunState, PRNGKeyArray]:
+        """A run before its first step, without its environments, and the key to reset them with;
+        its replay has so many rows, or all that it ever may."""
         agent_key, reset_key, run_key = run_keys(key)
         num_envs, grid = self.settings.num_envs, self.spec.grid
         state = RunState(
@@ -102,7 +188,7 @@ class Loop:
             memory=self.agent.remember(num_envs),
             worlds=(),
             episodes=Episodes.start(self.spec, num_envs),
-            replay=self.replay.init(),
+            replay=self.replay.init(rows),
             visits=jnp.zeros(grid.size if grid else 0, jnp.int32),
         )
         return state, reset_key
@@ -113,6 +199,10 @@ class Loop:
         """Actions; the memory and the run's key after them; and the environments' key."""
         key, act_key, env_key = jax.random.split(key, 3)
         action, memory = self.agent.act(agent, memory, obs, first, act_key)
+        if (exploring := self.settings.exploring_envs) < len(action):
+            exploit_key = jax.random.fold_in(act_key, 1)
+            tested = self.agent.exploit(agent, obs[exploring:], exploit_key)
+            action = action.at[exploring:].set(tested)
         return action, memory, key, env_key
 
     def store(self, state: RunState, step: Step) -> tuple[RunState, Finished]:
@@ -131,6 +221,35 @@ class Loop:
         )
         return state, finished
 
+    def observe(self, state: RunState, steps: Step) -> RunState:
+        """The agent takes in vector steps, which have a leading axis."""
+        taken, valid = jax.tree.map(
+            lambda x: x.reshape(-1, *x.shape[2:]), (steps.transition, steps.valid)
+        )
+        key = jax.random.fold_in(state.key, 2)
+        number = state.clock.vector_steps // self.round.vector_steps
+        see = partial(observe, self.agent, state.agent, taken, valid, key, number)
+        if not getattr(self.agent, "recounts", False):
+            return state._replace(agent=see())
+        updates = state.clock.updates  # not of the agent, so that one branch runs, not both
+        before = jnp.maximum(updates - self.round.updates, 0)
+        due = jax.lax.clz(updates) != jax.lax.clz(before)  # a power of two lies between
+        return state._replace(agent=jax.lax.cond(due, partial(self._recount, state, key), see))
+
+    def _recount(self, state: RunState, key: PRNGKeyArray) -> Any:
+        """The agent after all that the replay holds, in the view of now."""
+        held, written = len(state.replay.first), self.written(state)
+        rows = min(self.block_rows, held)
+        blocks = -(-jnp.minimum(jnp.max(written), held) // rows)
+
+        def see(number: Array, agent: Any) -> Any:
+            block, valid = self.replay.block(state.replay, written, number, rows)
+            again = jax.random.fold_in(key, number)
+            return observe(self.agent, agent, block, valid, again, blocks - 1 - number)
+
+        start = self.agent.forget(state.agent)  # type: ignore[attr-defined]
+        return jax.lax.fori_loop(0, blocks, see, start)
+
     def written(self, state: RunState) -> Int[Array, "*envs"]:
         """Rows ever stored: one number, or one per environment where they may differ."""
         if isinstance(state.worlds, HostWorlds):
@@ -144,7 +263,8 @@ class Loop:
     def update(self, state: RunState) -> tuple[RunState, Metrics]:
         """One gradient update."""
         key, sample_key, update_key = jax.random.split(state.key, 3)
-        agent, metrics = self.agent.update(state.agent, self.sample(state, sample_key), update_key)
+        batch = self.devices.spread(self.sample(state, sample_key))
+        agent, metrics = self.agent.update(state.agent, batch, update_key)
         clock = state.clock._replace(updates=state.clock.updates + 1)
         return state._replace(agent=agent, key=key, clock=clock), metrics
 
@@ -164,12 +284,23 @@ class Loop:
         key, reset_key = jax.random.split(key)
         return self.agent.refresh(agent, reset_key), key
 
-    def maps(self, agent: Any) -> dict[str, Array]:
-        """The agent's maps over the coverage grid."""
-        grid = self.spec.grid
-        if grid is None or grid.centers is None:
-            return {}
-        return self.agent.maps(agent, jnp.asarray(grid.centers))
+    def look(self, state: RunState) -> "Look":
+        """The agent's maps in the middle of every bin, or at replayed states; and where it went."""
+        assert self.spec.grid is not None
+        centers, written = self.spec.grid.centers, self.written(state)
+        key = jax.random.fold_in(state.key, 2)  # which leaves the run's own as it was
+        envs, steps = min(self.settings.num_envs, PATH[0]), min(self.spec.episode_length, PATH[1])
+        path = self.replay.newest(state.replay, written, envs, steps)
+        if centers is None:
+            runs = max(1, REPLAYED // self.agent.sequence_length) * self.agent.sequence_length
+            seen = self.replay.sample(state.replay, written, runs, key).obs
+            return Look(self.agent.maps(state.agent, seen), None, seen, *path)
+        obs, arrows = jnp.asarray(centers), None
+        if self.spec.action == Box(2):
+            memory, first = self.agent.remember(len(obs)), jnp.ones(len(obs), bool)
+            act = lambda key: self.agent.act(state.agent, memory, obs, first, key)[0]  # noqa: E731
+            arrows = jax.vmap(act)(jax.random.split(key, DRAWS)).mean(axis=0)
+        return Look(self.agent.maps(state.agent, obs), arrows, None, *path)
 
 
 def run_keys(key: PRNGKeyArray) -> tuple[PRNGKeyArray, PRNGKeyArray, PRNGKeyArray]:
@@ -222,6 +353,9 @@ class Program(Protocol):
     @property
     def settings(self) -> LoopSettings: ...
 
+    @property
+    def devices(self) -> Devices: ...
+
     def shape(self) -> RunState:
         """Shapes and types of the run's state, without allocating it."""
         ...
@@ -230,8 +364,12 @@ class Program(Protocol):
         """What `chunk` and `evaluate` report."""
         ...
 
-    def init(self) -> RunState:
-        """The run before its first step."""
+    def rows(self, steps: int) -> int:
+        """Rows of replay that a run of so many steps needs."""
+        ...
+
+    def init(self, rows: int | None = None) -> RunState:
+        """The run before its first step; its replay has so many rows, or all that it may."""
         ...
 
     def resume(self, state: RunState) -> tuple[RunState, str]:
@@ -262,8 +400,12 @@ class Program(Protocol):
         """The exploitation actor's return; leaves the run as it was."""
         ...
 
-    def maps(self, state: RunState) -> dict[str, Array]:
-        """The agent's maps over the coverage grid."""
+    def look(self, state: RunState) -> Look:
+        """What maps are made of, where coverage is counted; leaves the run as it was."""
+        ...
+
+    def bin_of(self, obs: np.ndarray) -> np.ndarray:
+        """The flat coverage bins of observations; -1 where they count nowhere."""
         ...
 
     def close(self) -> None:

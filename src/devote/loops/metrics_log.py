@@ -1,4 +1,4 @@
-"""Metrics of a run as a CSV file that a crash cannot spoil and a resumed run continues."""
+"""Metrics of a run in a CSV file that survives a crash and that a resumed run continues."""
 
 import csv
 import hashlib
@@ -31,9 +31,9 @@ class MetricsLog:
         os.truncate(path, len(_complete(path)))
 
     def append(self, rows: list[dict[str, Cell]]) -> None:
-        """Add rows, on disk when this returns; a metric that a row lacks is an empty cell."""
+        """Add rows, on disk when this returns; a missing metric is an empty cell."""
         text = "".join(_line(self._cells(row)) for row in rows)
-        # Not mode "a", which would bring a deleted log back without its header.
+        # not mode "a", which would create a deleted log again without its header
         with naming(self.path), open(self.path, "r+b") as file:
             end = file.seek(0, os.SEEK_END)
             try:
@@ -45,19 +45,19 @@ class MetricsLog:
                 raise
 
     def seal(self) -> str:
-        """A digest of all complete rows."""
+        """A digest of the header and all complete rows."""
         return hashlib.sha256(_complete(self.path)).hexdigest()
 
     def truncate(self, step: int) -> None:
-        """Drop the rows after `step` and a torn last line, as if the run had stopped there."""
+        """Drop the rows after `step` and an incomplete last line."""
         header, *rows = _rows(self.path)
         kept = [row for row in rows if self._step_of(row) <= step]
         atomic_write_text(self.path, "".join(_line(row) for row in [header, *kept]))
 
     def _require_header(self) -> None:
-        rows = _rows(self.path)
-        if not rows or tuple(rows[0]) != self.columns:
-            got = ", ".join(rows[0]) if rows else "no complete line"
+        header = _rows(self.path)[0]
+        if tuple(header) != self.columns:
+            got = f"{', '.join(header):.500}"
             fix = "resume with the version that began the log, or use a new run directory"
             raise UserError(f"columns {', '.join(self.columns)} in {self.path}", got, fix)
 
@@ -79,29 +79,41 @@ class MetricsLog:
 
 
 def seal_of(path: Path, step: int) -> str:
-    """What `seal` gave when `step` was the last row."""
+    """What `seal` returned when `step` was the last row."""
     header, *rows = _rows(path)
     column = header.index("step") if "step" in header else 0
-    kept = [row for row in rows if _number(row[column]) <= step]
+
+    def counts(row: list[str]) -> bool:
+        try:
+            return float(row[column]) <= step
+        except ValueError:
+            return False
+
+    kept = [row for row in rows if counts(row)]
     return hashlib.sha256("".join(_line(row) for row in [header, *kept]).encode()).hexdigest()
 
 
-def _number(cell: str) -> float:
-    try:
-        return float(cell)
-    except ValueError:
-        return float("inf")
-
-
 def read(path: Path) -> dict[str, np.ndarray]:
-    """Columns by name: floats with NaN for empty cells, or strings where a cell is no number."""
+    """Columns by name: floats, NaN for empty cells; strings if a cell is not a number."""
     header, *rows = _rows(path)
-    return {name: _column([row[index] for row in rows]) for index, name in enumerate(header)}
+    table = {name: _column([row[index] for row in rows]) for index, name in enumerate(header)}
+    step = table.get("step", np.array("none"))
+    if step.dtype.kind != "f" or not np.isfinite(step).all():
+        raise UserError(f"numbers in column step of {path}", step, "restore it from a copy")
+    return table
 
 
 def last_step(path: Path) -> float:
-    """The step of the last row, 0 before the first or where it cannot be read; reads no more than
-    the ends of the file."""
+    """The step of the last row, 0 without rows or if it cannot be read."""
+    try:
+        return float(last_row(path).get("step", 0.0))
+    except ValueError:
+        return 0.0
+
+
+def last_row(path: Path) -> dict[str, str]:
+    """Cells of the last row by column, empty without rows or if they cannot be read; only the two
+    ends of the file are read."""
     with open(path, "rb") as file:
         header = file.readline()
         start = file.tell()
@@ -109,13 +121,13 @@ def last_step(path: Path) -> float:
         complete, _, _ = file.read().rpartition(b"\n")
     try:
         names, *rows = csv.reader([line.decode() for line in (header, *complete.splitlines()[-1:])])
-        return float(rows[-1][names.index("step")]) if rows else 0.0
-    except (ValueError, IndexError):  # damaged: whoever goes on with it says where
-        return 0.0
+        return dict(zip(names, rows[-1], strict=True)) if rows else {}
+    except (ValueError, csv.Error):
+        return {}
 
 
 def _complete(path: Path) -> bytes:
-    """A log without a torn last line: a kill, or a full disk, cuts the last write anywhere."""
+    """A log without an incomplete last line, which a kill or a full disk leaves."""
     data = path.read_bytes()
     return data[: data.rfind(b"\n") + 1]
 
@@ -128,6 +140,8 @@ def _rows(path: Path) -> list[list[str]]:
         raise UserError(
             f"CSV in {path}", error, "restore it from a copy, or move it away"
         ) from error
+    if not rows:
+        raise UserError(f"a header in {path}", "no complete line", "restore it from a copy")
     for number, row in enumerate(rows, start=1):
         if len(row) != len(rows[0]):
             fix = f"delete line {number} of {path}"
@@ -142,7 +156,7 @@ def _line(cells: Sequence[str]) -> str:
 
 
 def _cell(name: str, value: Cell) -> str:
-    # NumPy's scalars are numbers too, but their repr is not a number.
+    # the repr of a NumPy scalar is not a number
     if isinstance(value, Integral):
         return str(int(value))
     if isinstance(value, Real):

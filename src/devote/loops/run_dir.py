@@ -1,37 +1,43 @@
-"""A run directory: one owner at a time, its settings, its checkpoints and its metrics."""
+"""A run directory: locked by one process, with settings, checkpoints, metrics and maps."""
 
 import fcntl
 import json
 import os
 import socket
 import warnings
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Protocol, Self, TextIO
+from typing import Any, Self, TextIO
 
-from devote.core.durable import atomic_write_text, naming
+import numpy as np
+
+from devote.core.durable import atomic_write_text, naming, read_table
 from devote.core.errors import UserError
 from devote.core.settings import digest, entries, same
-from devote.loops import checkpoint
+from devote.loops import checkpoint, snapshots
 from devote.loops.loop import RunState
-from devote.loops.metrics_log import MetricsLog, last_step, seal_of
+from devote.loops.metrics_log import MetricsLog, seal_of
+from devote.loops.snapshots import Snapshot
 
 LOCK = ".lock"
 SETTINGS = "settings.json"
 CHECKPOINTS, METRICS, FIGURES = "checkpoints", "metrics.csv", "figures"
+MAPS = "maps"
+TENSORBOARD, WANDB = "tensorboard", "wandb"
+STUDY = "study.json"
+"""In the directory of a study's figures: the runs that it is made of."""
 PROGRESS = "progress.json"
-"""Says which step was saved last, so that checkpoints that are out of reach are missed."""
-MAY_CHANGE = ("steps",)
-"""Settings that two starts of one run may differ in."""
+"""The step that was saved last, so that missing checkpoints are noticed."""
+MAY_CHANGE = ("steps", "loop.map_interval")
+"""Settings that may change when a run is continued."""
 
 Row = dict[str, Any]
 """Metrics of one seed by name."""
 
 
 class RunDirectory:
-    """Creates a directory and owns it until the block, or the process, ends."""
+    """Creates a directory and locks it until the block, or the process, ends."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -40,7 +46,7 @@ class RunDirectory:
     def __enter__(self) -> Self:
         self.path.mkdir(parents=True, exist_ok=True)
         require_no_links(self.path)
-        lock = open(self.path / LOCK, "a+")  # open as long as the run is ours
+        lock = open(self.path / LOCK, "a+")  # locked while it is open
         try:
             with naming(self.path / LOCK):
                 _take(lock, self.path)
@@ -50,13 +56,8 @@ class RunDirectory:
         self._lock = lock
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        # The file stays: were it deleted, two processes could hold locks on two files of one name.
+    def __exit__(self, *_: object) -> None:
+        # the file stays: if it were deleted, two processes could lock two files of that name
         if self._lock is not None:
             self._lock.close()
             self._lock = None
@@ -64,37 +65,40 @@ class RunDirectory:
 
 @dataclass(frozen=True)
 class Restored:
-    """What an earlier start left."""
+    """What was saved last."""
 
     step: int
     state: RunState
     note: dict[str, Any]
 
 
-class Store(Protocol):
-    """Asked by a training in this order: open once, then append and save."""
+class Store:
+    """Where a training saves: `open` once, then `append` and `save`. This one saves nothing."""
+
+    def __str__(self) -> str:
+        return "memory"
 
     def open(self, shape: RunState, columns: tuple[str, ...]) -> Restored | None:
-        """What is there of an earlier start, if anything."""
-        ...
+        """What was saved before, if anything."""
+        return None
 
     def append(self, rows: list[Row]) -> None:
-        """Keep metrics."""
-        ...
+        """Save metrics."""
+
+    def keep_maps(self, take: Callable[[], Snapshot]) -> None:
+        """Save a snapshot, which is only taken if it is saved."""
 
     def save(self, step: int, state: RunState, note: dict[str, Any]) -> None:
-        """Keep everything that changes, and what a later start must know besides."""
-        ...
+        """Save the state, and a note for the continuation."""
 
     def require_unchanged(self) -> None:
-        """Refuse to go on where somebody else has written since."""
-        ...
+        """Refuse to continue if somebody else has saved since."""
 
 
-class DirectoryStore:
-    """A directory that the caller owns; `settings` identify the run.
+class DirectoryStore(Store):
+    """Saves to a directory that the caller has locked; `settings` identify the run.
 
-    Those that `defaults` names are at their default and may be newer than the directory.
+    `defaults` names the settings at their default, which may be newer than the directory.
     """
 
     def __init__(
@@ -109,50 +113,53 @@ class DirectoryStore:
         return str(self.directory)
 
     def open(self, shape: RunState, columns: tuple[str, ...]) -> Restored | None:
-        """The newest checkpoint; metrics after it are dropped."""
+        """The newest checkpoint, once everything agrees with it; later metrics are dropped."""
         require_no_links(self.directory)
-        known = (self.directory / SETTINGS).exists()
-        if known:
-            claim_settings(self.directory, self.settings, MAY_CHANGE, self.defaults)
-        found = checkpoint.restore(self.directory / CHECKPOINTS, shape, exact=True)
+        had_settings = (self.directory / SETTINGS).exists()
+        if had_settings:
+            require_settings(self.directory, self.settings, MAY_CHANGE, self.defaults)
+        resized = (".replay", np.ndim(shape.key))  # the replay may be shorter; seeds come first
+        found = checkpoint.restore(self.directory / CHECKPOINTS, shape, exact=True, shorter=resized)
         if found is None:
             self._require_nothing_lost()
-        elif not known:
-            self._require_this_run(found[2])
+        else:
+            if not had_settings:
+                self._require_this_run(found[2])
+            require_sealed(self.directory / METRICS, found[2], found[0])
         claim_settings(self.directory, self.settings, MAY_CHANGE, self.defaults)
         self.log = MetricsLog(self.directory / METRICS, columns)
-        if found is None:
-            self.log.truncate(-1)
-            self._leave(None)
-            return None
-        step, state, note = found
-        require_sealed(self.directory / METRICS, note, step)
+        step = -1 if found is None else found[0]
         self.log.truncate(step)
-        self._leave(step)
-        return Restored(step, state, note)
+        snapshots.drop_after(self.directory / MAPS, step)
+        self._leave(None if found is None else step)
+        return None if found is None else Restored(*found)
 
     def append(self, rows: list[Row]) -> None:
         """Add rows to the metrics."""
         self.log.append(rows)
 
+    def keep_maps(self, take: Callable[[], Snapshot]) -> None:
+        """Write a snapshot."""
+        snapshots.write(self.directory / MAPS, take())
+
     def save(self, step: int, state: RunState, note: dict[str, Any]) -> None:
-        """Write a checkpoint that seals the metrics up to it."""
+        """Write a checkpoint with a digest of the metrics so far."""
         note = note | {"identity": self._identity(), "metrics": self.log.seal()}
         checkpoint.save(self.directory / CHECKPOINTS, step, state, note)
         self._leave(step)
 
     def require_unchanged(self) -> None:
-        """Refuse to go on where somebody else has written since we did."""
+        """Refuse to continue if another model or process has written here since."""
         found = self._saved_step()
         if self._left != (found, self.log.seal()):
             raise UserError(
                 f"{self.directory} as this model left it, at step {self._left and self._left[0]}",
                 f"step {found}: another model or process has used it since",
-                "make a new model with this directory, which goes on from what is there",
+                "make a new model with this directory, which continues from what is there",
             )
 
     def _identity(self) -> str:
-        """Hash of the settings that are not at their default, as a checkpoint keeps it."""
+        """Hash of the settings that are not at their default, as a checkpoint has it."""
         skipped = {*self.defaults, *MAY_CHANGE}
         table = dict(entries(json.loads(json.dumps(self.settings))))
         return digest({name: value for name, value in table.items() if name not in skipped})
@@ -166,9 +173,9 @@ class DirectoryStore:
             )
 
     def _require_nothing_lost(self) -> None:
-        """Refuse to start afresh over the metrics of a run whose checkpoints are out of reach."""
+        """Refuse to start over the metrics of a run whose checkpoints are missing."""
         path = self.directory / METRICS
-        rows = path.exists() and last_step(path) > 0
+        rows = path.exists() and path.read_bytes().count(b"\n") > 1
         if rows and (not (self.directory / PROGRESS).exists() or self._saved_step() is not None):
             raise UserError(
                 f"checkpoints in {self.directory / CHECKPOINTS}, for {METRICS} holds rows",
@@ -187,44 +194,29 @@ class DirectoryStore:
 
 
 def require_sealed(metrics: Path, note: dict[str, Any], step: int) -> None:
-    """Refuse metrics that are not those which a checkpoint was saved with."""
+    """Refuse metrics other than those that a checkpoint was saved with."""
     seal = note.get("metrics")
-    if seal is not None and seal != seal_of(metrics, step):
+    if seal is not None and (not metrics.exists() or seal != seal_of(metrics, step)):
         raise UserError(
             f"{metrics} as it was when step {step:,} was saved",
-            "a file that was changed since, or is of another run",
+            "a file that was changed since, or is of another run" if metrics.exists() else "none",
             "restore it from a copy; or to start again, delete the run directory",
         )
 
 
 def require_no_links(directory: Path) -> None:
-    """Refuse a run directory whose files are really elsewhere, where we would write."""
-    for name in (LOCK, SETTINGS, METRICS, PROGRESS, CHECKPOINTS, FIGURES):
-        path = directory / name
+    """Refuse a run directory in which we would write through a link, or to something else."""
+    fix = "put the files themselves there, or use a new run directory"
+    folders = (CHECKPOINTS, FIGURES, MAPS, TENSORBOARD, WANDB)
+    inside = sorted((directory / TENSORBOARD).glob("*"))
+    names = (LOCK, SETTINGS, METRICS, PROGRESS, *folders)
+    for path in [*(directory / name for name in names), *inside]:
         if path.is_symlink():
-            got = f"a link to {os.readlink(path)}"
-            fix = "put the files themselves there, or use a new run directory"
-            raise UserError(f"{path} itself", got, fix)
-
-
-class MemoryStore:
-    """Keeps nothing; the run lives in memory alone."""
-
-    def __str__(self) -> str:
-        return "memory"
-
-    def open(self, shape: RunState, columns: tuple[str, ...]) -> None:
-        """There is never anything."""
-        return None
-
-    def append(self, rows: list[Row]) -> None:
-        """Forget."""
-
-    def save(self, step: int, state: RunState, note: dict[str, Any]) -> None:
-        """Forget."""
-
-    def require_unchanged(self) -> None:
-        """Nobody else knows of it."""
+            raise UserError(f"{path} itself", f"a link to {os.readlink(path)}", fix)
+        if os.path.lexists(path) and path not in inside:
+            folder = path.name in folders
+            if not (path.is_dir() if folder else path.is_file()):
+                raise UserError(f"{path} to be a {'folder' if folder else 'file'}", "none", fix)
 
 
 def claim_settings(
@@ -233,19 +225,15 @@ def claim_settings(
     ignore: Collection[str] = (),
     defaults: Collection[str] = (),
 ) -> None:
-    """Write `settings.json`, or compare with the one that is there and refuse any difference.
+    """Write `settings.json`, or refuse settings other than those in it.
 
-    `ignore` names fields that may change between two starts of one run, such as `steps`, and then
-    are written anew; the name of a nested table ignores all of it. `defaults` names fields that
-    may be missing in the file: a default is what was done before there was a setting.
+    `ignore` names fields that may change when a run is continued, such as `steps`, and are then
+    written again; the name of a nested table stands for all of it. `defaults` names fields that may
+    be missing in the file, as settings that are newer than it.
     """
     path = directory / SETTINGS
-    if path.exists():
-        require_settings(directory, settings, ignore, defaults)
-        saved, asked = _both(path, settings)
-        if all(_same(saved, asked, name) for name in saved | asked if _ignored(name, ignore)):
-            return
-    atomic_write_text(path, json.dumps(settings, indent=2) + "\n")
+    if not path.exists() or require_settings(directory, settings, ignore, defaults):
+        atomic_write_text(path, json.dumps(settings, indent=2) + "\n")
 
 
 def require_settings(
@@ -253,24 +241,27 @@ def require_settings(
     settings: dict[str, Any],
     ignore: Collection[str] = (),
     defaults: Collection[str] = (),
-) -> None:
-    """Refuse any difference from the `settings.json` that is there."""
+) -> bool:
+    """Refuse settings other than those in `settings.json`; whether ignored ones differ."""
     path = directory / SETTINGS
-    saved, asked = _both(path, settings)
-    saved = {name: asked[name] for name in defaults if name in asked} | saved
-    differences = [
-        f"{name}: saved {_show(saved, name)}, asked {_show(asked, name)}"
-        for name in saved | asked
-        if not _ignored(name, ignore) and not _same(saved, asked, name)
+    asked = dict(entries(json.loads(json.dumps(settings))))
+    saved = dict(entries(read_settings(path)))
+    known = {name: asked[name] for name in defaults if name in asked} | saved
+
+    def show(table: dict[str, Any], name: str) -> str:
+        return json.dumps(table[name]) if name in table else "nothing"
+
+    differing = [
+        name
+        for name in known | asked
+        if name not in known or name not in asked or not same(known[name], asked[name])
     ]
-    if differences:
+    refused = [n for n in differing if not any(n == i or n.startswith(f"{i}.") for i in ignore)]
+    if refused:
+        words = [f"{n}: saved {show(known, n)}, asked {show(asked, n)}" for n in refused]
         fix = "ask for the saved settings, or use a new run directory"
-        raise UserError(f"the settings in {path}", "; ".join(differences), fix)
-
-
-def _both(path: Path, settings: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Saved and asked settings, each field by its name."""
-    return dict(entries(read_settings(path))), dict(entries(json.loads(json.dumps(settings))))
+        raise UserError(f"the settings in {path}", "; ".join(words), fix)
+    return bool(differing)
 
 
 def _take(lock: TextIO, path: Path) -> None:
@@ -281,8 +272,7 @@ def _take(lock: TextIO, path: Path) -> None:
         owner = lock.read().strip() or "a process that has just started"
         fix = "wait until it ends, or use another run directory"
         raise UserError(f"no other process on {path}", f"owner {owner}", fix) from error
-    except OSError as error:
-        # Some cluster file systems have no locks; refusing would leave their users without runs.
+    except OSError as error:  # some cluster file systems have no locks
         message = f"{path} cannot be locked ({error}): make sure that one process at a time uses it"
         warnings.warn(message, stacklevel=3)
     lock.truncate(0)
@@ -291,24 +281,5 @@ def _take(lock: TextIO, path: Path) -> None:
 
 
 def read_settings(path: Path) -> dict[str, Any]:
-    """The table in a file of settings, or why there is none."""
-    fix = "restore it from a copy, or use a new run directory"
-    try:
-        saved = json.loads(path.read_bytes())
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"JSON in {path}", f"a damaged file ({error})", fix) from error
-    if not isinstance(saved, dict):
-        raise UserError(f"a table of settings in {path}", type(saved).__name__, fix)
-    return saved
-
-
-def _same(saved: dict[str, Any], asked: dict[str, Any], name: str) -> bool:
-    return name in saved and name in asked and same(saved[name], asked[name])
-
-
-def _show(fields: dict[str, Any], name: str) -> str:
-    return json.dumps(fields[name]) if name in fields else "nothing"
-
-
-def _ignored(name: str, ignore: Collection[str]) -> bool:
-    return any(name == field or name.startswith(f"{field}.") for field in ignore)
+    """Read a file of settings."""
+    return read_table(path, "restore it from a copy, or use a new run directory")

@@ -1,21 +1,21 @@
-"""Stop when asked: a signal ends the run at the next safe point instead of at once."""
+"""A signal stops a run at the end of the current chunk instead of at once."""
 
 import os
 import signal
 import threading
 from contextlib import suppress
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any, Self
 
-# preemption, Ctrl-C, Slurm's warning, a terminal that is gone
+# preemption, Ctrl-C, Slurm's warning, a closed terminal
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP)
 NOTICE = b"\nstopping at the end of this chunk; again to quit at once\n"
 
 
 class StopRequest:
-    """Notes the first signal of each kind and says so; the second of a kind ends the process.
+    """Records the first signal of each kind; the second of a kind ends the process.
 
-    Python delivers signals to the main thread only, so elsewhere this block does nothing.
+    Only does so in the main thread, where Python delivers signals.
     """
 
     def __init__(self) -> None:
@@ -24,7 +24,7 @@ class StopRequest:
 
     @property
     def requested(self) -> bool:
-        """Whether somebody asked the run to stop."""
+        """Whether a signal was received."""
         return bool(self._received)
 
     @property
@@ -40,12 +40,7 @@ class StopRequest:
                 self._previous[number] = signal.signal(number, self._note)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for number, handler in self._previous.items():
             # None stands for a handler that was not installed from Python and cannot be put back.
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
@@ -63,5 +58,5 @@ class StopRequest:
 
 
 def exit_code(signal_name: str) -> int:
-    """What a shell expects of a program that a signal has ended."""
+    """The exit code of a program that was ended by a signal, as shells expect it."""
     return 128 + signal.Signals[signal_name]

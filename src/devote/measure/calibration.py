@@ -1,6 +1,7 @@
-"""Does the uncertainty rise where the prediction is wrong? Paper, appendix D.2, "Metrics", and a
-calibration report for anybody's model."""
+"""Is a predicted uncertainty calibrated? The paper's scores (appendix D.2, "Metrics"), the field's
+(CRPS, likelihood, interval score, sparsification, FPR95), and a report for any model."""
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from numbers import Integral
@@ -21,7 +22,7 @@ class Estimate(NamedTuple):
 
 
 def auroc(negative: np.ndarray, positive: np.ndarray) -> float:
-    """Probability that a positive scores above a negative, ties count half; NaN if one is empty."""
+    """Probability that a positive scores above a negative, ties as a half; NaN if one is empty."""
     negative, positive = _vector(negative, "scores"), _vector(positive, "scores")
     if not (negative.size and positive.size):
         return float("nan")
@@ -34,7 +35,7 @@ def auroc(negative: np.ndarray, positive: np.ndarray) -> float:
 def misfit(
     inside_error: np.ndarray, outside_error: np.ndarray, quantile: float = 0.9
 ) -> np.ndarray:
-    """Which points out of distribution err by more than that quantile of the errors inside."""
+    """The points out of distribution with an error above that quantile of the errors inside."""
     return _vector(outside_error, "errors") > np.quantile(_vector(inside_error, "errors"), quantile)
 
 
@@ -44,11 +45,10 @@ def misfit_auroc(
     outside_error: np.ndarray,
     outside_std: np.ndarray,
 ) -> float:
-    """AUROC of the standard deviation for points inside against misfit points outside."""
-    _, inside_std = _pair(inside_error, inside_std)
-    _, outside_std = _pair(outside_error, outside_std)
-    wrong = misfit(np.abs(inside_error), np.abs(outside_error))
-    return auroc(inside_std, outside_std[wrong])
+    """AUROC of the standard deviation: points inside against the misfits outside."""
+    inside_error, inside_std = _pair(inside_error, inside_std)
+    outside_error, outside_std = _pair(outside_error, outside_std)
+    return auroc(inside_std, outside_std[misfit(np.abs(inside_error), np.abs(outside_error))])
 
 
 def correlation(error: np.ndarray, std: np.ndarray) -> float:
@@ -61,7 +61,7 @@ def correlation(error: np.ndarray, std: np.ndarray) -> float:
 
 
 def over_splits(values: Sequence[float]) -> Estimate:
-    """Mean and standard error (sample deviation over root n) of the splits that have a value."""
+    """Mean and standard error (sample deviation / sqrt(n)) of the splits that have a value."""
     finite = np.asarray([v for v in values if np.isfinite(v)], np.float64)
     if not finite.size:
         return Estimate(float("nan"), float("nan"), 0)
@@ -78,30 +78,99 @@ def over_sets(estimates: Sequence[Estimate]) -> Estimate:
     return Estimate(float(np.mean(means)), error, len(estimates))
 
 
-def reliability(
-    target: np.ndarray, mean: np.ndarray, std: np.ndarray, levels: np.ndarray
-) -> np.ndarray:
-    """Share of targets inside the central normal interval of each level."""
-    error = np.abs(_vector(target, "targets") - mean)
+def normal_intervals(
+    mean: np.ndarray, std: np.ndarray, levels: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Ends of the central normal interval of each level, `(levels, points)`."""
     half_widths = np.array([NormalDist().inv_cdf(0.5 + level / 2) for level in levels])
-    return (error[:, None] <= np.outer(std, half_widths)).mean(axis=0)
+    half = np.outer(half_widths, std)
+    return mean - half, mean + half
 
 
-def sample_reliability(target: np.ndarray, samples: np.ndarray, levels: np.ndarray) -> np.ndarray:
-    """Share of targets inside the central interval of each level of the samples' quantiles.
+def sample_intervals(samples: np.ndarray, levels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Ends of the central interval of each level by the samples' quantiles, `(levels, points)`.
 
-    Of n independent samples the k-th smallest is the quantile k / (n + 1), so that a target drawn
-    like them is covered as often as claimed. All n cover (n - 1) / (n + 1), and no level more.
+    The k-th smallest of n samples is the quantile k / (n + 1): a target from the same distribution
+    is then covered as often as claimed, up to (n - 1) / (n + 1), which all samples cover.
     """
-    low = np.quantile(samples, (1 - levels) / 2, axis=0, method="weibull")
-    high = np.quantile(samples, (1 + levels) / 2, axis=0, method="weibull")
+    low, high = (
+        np.quantile(samples, (1 + sign * levels) / 2, axis=0, method="weibull") for sign in (-1, 1)
+    )
+    return low, high
+
+
+def reliability(target: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Share of targets inside the intervals of each level."""
     return ((low <= target) & (target <= high)).mean(axis=1)
+
+
+def crps(target: np.ndarray, mean: np.ndarray, std: np.ndarray) -> float:
+    """Continuous ranked probability score of normal predictions, mean over points; lower is better,
+    as in all scores below."""
+    error = np.abs(target - mean)
+    z = _ratio(error, std)
+    density = np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
+    inside = np.vectorize(math.erf, otypes=[float])(z / math.sqrt(2))
+    value = error * inside + std * (2 * density - 1 / math.sqrt(math.pi))
+    return float(np.where(std > 0, value, error).mean())
+
+
+def sample_crps(target: np.ndarray, samples: np.ndarray) -> float:
+    """The fair CRPS of samples `(samples, points)`: unbiased, however few samples there are."""
+    n = len(samples)
+    weights = 2 * np.arange(1, n + 1) - n - 1
+    spread = weights @ np.sort(samples, axis=0) / (n * (n - 1))
+    return float((np.abs(samples - target).mean(axis=0) - spread).mean())
+
+
+def nll(target: np.ndarray, mean: np.ndarray, std: np.ndarray) -> float:
+    """Negative log likelihood of normal predictions, mean over points; infinite if any deviation
+    is 0."""
+    if not np.all(std > 0):
+        return math.inf
+    z = _ratio(target - mean, std)
+    return float((z**2 / 2 + np.log(std) + math.log(2 * math.pi) / 2).mean())
+
+
+def interval_score(
+    target: np.ndarray, low: np.ndarray, high: np.ndarray, levels: np.ndarray
+) -> float:
+    """Width of central intervals `(levels, points)` plus 2 / (1 - level) times the distance by
+    which targets miss them (Gneiting and Raftery, 2007), mean over points and levels."""
+    missed = np.maximum(low - target, 0) + np.maximum(target - high, 0)
+    return float((high - low + missed * (2 / (1 - levels))[:, None]).mean())
+
+
+def sparsification_error(error: np.ndarray, std: np.ndarray) -> float:
+    """AUSE: the area between two curves of the mean absolute error of the points that are left when
+    the least certain, or the most wrong, are removed first, as a share of the error of all points.
+    Equally certain points are removed together."""
+    error = np.abs(error)
+    if not error.sum():
+        return math.nan
+    _, group, count = np.unique(std, return_inverse=True, return_counts=True)
+    shared = (np.bincount(group, error) / count)[group]
+    left = np.arange(1, len(error) + 1)
+    kept = np.cumsum(shared[np.argsort(std, kind="stable")]) / left
+    best = np.cumsum(np.sort(error)) / left
+    return float((kept - best).mean() / error.mean())
+
+
+def fpr95(inside: np.ndarray, outside: np.ndarray) -> float:
+    """False positive rate among points inside at the threshold on the deviation that detects 95 %
+    of the points outside."""
+    threshold = np.sort(outside)[::-1][math.ceil(0.95 * len(outside)) - 1]
+    return float((inside >= threshold).mean())
+
+
+def _ratio(error: np.ndarray, std: np.ndarray) -> np.ndarray:
+    return np.divide(error, std, out=np.zeros_like(error), where=std > 0)
 
 
 def _pair(error: np.ndarray, std: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     error, std = _vector(error, "errors"), _vector(std, "standard deviations")
     if error.shape != std.shape:
-        raise UserError("as many errors as deviations", (error.size, std.size), "pair them")
+        raise UserError("one deviation per error", (error.size, std.size), "pair them")
     return error, std
 
 
@@ -115,12 +184,12 @@ def _vector(values: np.ndarray, name: str) -> np.ndarray:
 
 
 Predict = Callable[[np.ndarray], Any]
-"""Inputs `(rows, inputs)` to a pair (mean, standard deviation) of vectors, or to an array of
-samples `(samples, rows)`."""
+"""Maps inputs `(rows, inputs)` to a tuple (mean, standard deviation) of vectors, or to samples
+`(samples, rows)`."""
 
 
 class Prediction(NamedTuple):
-    """Mean and standard deviation, and the samples where the model gave samples."""
+    """Mean, standard deviation and, if the model returned samples, these."""
 
     mean: np.ndarray
     std: np.ndarray
@@ -128,7 +197,7 @@ class Prediction(NamedTuple):
 
 
 class Slice(NamedTuple):
-    """A walk along one input, the others resting at their medians."""
+    """Predictions along one input, with the others at their medians."""
 
     name: str
     x: np.ndarray
@@ -152,18 +221,14 @@ class CalibrationReport:
     slices: tuple[Slice, ...]
 
     def as_dict(self) -> dict[str, Any]:
-        """Everything as numbers and lists, ready for JSON: a number that is not there is None."""
+        """Numbers and lists, ready for JSON; NaN and infinity become None."""
         numbers = {n: v if np.isfinite(v) else None for n, v in self.numbers.items()}
-        return {
-            **numbers,
-            "levels": self.levels.tolist(),
-            "inside_coverage": self.inside_coverage.tolist(),
-            "outside_coverage": self.outside_coverage.tolist(),
-            "slices": [
-                {"input": s.name, "x": s.x.tolist(), "mean": s.mean.tolist(), "std": s.std.tolist()}
-                for s in self.slices
-            ],
-        }
+        curves = ("levels", "inside_coverage", "outside_coverage")
+        slices = [
+            {"input": s.name} | {n: getattr(s, n).tolist() for n in ("x", "mean", "std")}
+            for s in self.slices
+        ]
+        return numbers | {n: getattr(self, n).tolist() for n in curves} | {"slices": slices}
 
 
 def calibration_report(
@@ -174,40 +239,38 @@ def calibration_report(
     names: Sequence[str] | None = None,
     slice_points: int = 100,
 ) -> CalibrationReport:
-    """How a model's uncertainty behaves where it has data (held out) and where it has none.
+    """How a model's uncertainty behaves on held-out data and out of distribution.
 
-    Both sets are pairs (inputs, targets). The coverage is of targets by the model's intervals: a
-    model without a term for observation noise covers less than it claims, also when its epistemic
-    part is right.
+    Both sets are pairs (inputs, targets). Coverage is of targets by the model's intervals: a model
+    without a term for observation noise covers less than it claims even if its epistemic part is
+    right.
     """
     inside_x, inside_y = _points(in_distribution, "in_distribution")
     outside_x, outside_y = _points(out_of_distribution, "out_of_distribution")
     if inside_x.shape[1] != outside_x.shape[1]:
         widths = (inside_x.shape[1], outside_x.shape[1])
-        raise UserError("as many inputs in both sets", widths, "pass the same columns")
+        raise UserError("the same number of inputs in both sets", widths, "pass the same columns")
     if not callable(predict):
         fix = "pass its method, e.g. lambda x: model.predict(x, return_std=True)"
         raise UserError("a callable `predict`", type(predict).__name__, fix)
     walks = _checked_slices(slices, slice_points, inside_x.shape[1])
     if names is not None and len(names) != inside_x.shape[1]:
         raise UserError(f"{inside_x.shape[1]} names", len(names), "name every input")
-    inside, outside = ask(predict, inside_x), ask(predict, outside_x)
+    inside, outside = _predicted(predict, inside_x), _predicted(predict, outside_x)
     inside_error, outside_error = np.abs(inside_y - inside.mean), np.abs(outside_y - outside.mean)
     levels = np.linspace(0.05, 0.95, 19)
-    inside_coverage = _coverage(inside_y, inside, levels)
-    outside_coverage = _coverage(outside_y, outside, levels)
+    inside_coverage, inside_scores = _scored(inside_y, inside, levels)
+    outside_coverage, outside_scores = _scored(outside_y, outside, levels)
     error, std = np.append(inside_error, outside_error), np.append(inside.std, outside.std)
     numbers = {
         "auroc": misfit_auroc(inside_error, inside.std, outside_error, outside.std),
         "correlation": correlation(error, std),
+        "sparsification_error": sparsification_error(error, std),
+        "fpr95": fpr95(inside.std, outside.std),
         "misfit_share": float(misfit(inside_error, outside_error).mean()),
-        "inside_sharpness": float(inside.std.mean()),
-        "outside_sharpness": float(outside.std.mean()),
-        "inside_rmse": float(np.sqrt(np.mean(inside_error**2))),
-        "outside_rmse": float(np.sqrt(np.mean(outside_error**2))),
-        "inside_miscoverage": float(np.abs(inside_coverage - levels).mean()),
-        "outside_miscoverage": float(np.abs(outside_coverage - levels).mean()),
     }
+    for name in inside_scores:
+        numbers |= {f"inside_{name}": inside_scores[name], f"outside_{name}": outside_scores[name]}
     everywhere = np.concatenate([inside_x, outside_x])
     return CalibrationReport(
         numbers,
@@ -222,11 +285,11 @@ def calibration_report(
     )
 
 
-def ask(predict: Predict, x: np.ndarray) -> Prediction:
-    """What a model says at some inputs, whichever of the two forms it answers in."""
+def _predicted(predict: Predict, x: np.ndarray) -> Prediction:
+    """The model's predictions at some inputs, in either form, checked."""
     answer = predict(x)
     if isinstance(answer, list):
-        # [mean, std] would pass for two samples
+        # [mean, std] would be taken for two samples
         raise UserError("a tuple (mean, std) or an array of samples", "a list", "return a tuple")
     if isinstance(answer, tuple):
         if len(answer) != 2:
@@ -259,7 +322,7 @@ def _check_finite(*answers: np.ndarray) -> None:
 
 
 def _checked_slices(slices: Iterable[int], points: int, inputs: int) -> tuple[int, ...]:
-    """Before the model is asked, which may take long."""
+    """Checked before the model is called, which may take long."""
     walks = tuple(slices) if isinstance(slices, Iterable) else (None,)
     if not all(isinstance(i, Integral) and 0 <= i < inputs for i in walks):
         expected = f"slices as numbers of inputs, each a slice input from 0 to {inputs - 1}"
@@ -269,10 +332,26 @@ def _checked_slices(slices: Iterable[int], points: int, inputs: int) -> tuple[in
     return walks
 
 
-def _coverage(target: np.ndarray, given: Prediction, levels: np.ndarray) -> np.ndarray:
+def _scored(
+    target: np.ndarray, given: Prediction, levels: np.ndarray
+) -> tuple[np.ndarray, dict[str, float]]:
+    """Coverage by level, and the scores of the whole distribution: that of the samples if there are
+    any, else a normal one; the likelihood is always of a normal distribution."""
     if given.samples is None:
-        return reliability(target, given.mean, given.std, levels)
-    return sample_reliability(target, given.samples, levels)
+        low, high = normal_intervals(given.mean, given.std, levels)
+        score = crps(target, given.mean, given.std)
+    else:
+        low, high = sample_intervals(given.samples, levels)
+        score = sample_crps(target, given.samples)
+    coverage = reliability(target, low, high)
+    return coverage, {
+        "sharpness": float(given.std.mean()),
+        "rmse": float(np.sqrt(np.mean((target - given.mean) ** 2))),
+        "miscoverage": float(np.abs(coverage - levels).mean()),
+        "crps": score,
+        "nll": nll(target, given.mean, given.std),
+        "interval_score": interval_score(target, low, high, levels),
+    }
 
 
 def _walk(
@@ -281,7 +360,7 @@ def _walk(
     along = np.linspace(x[:, index].min(), x[:, index].max(), points)
     rows = np.tile(np.median(x, axis=0), (points, 1))
     rows[:, index] = along
-    given = ask(predict, rows)
+    given = _predicted(predict, rows)
     return Slice(names[index] if names else f"input {index}", along, given.mean, given.std)
 
 

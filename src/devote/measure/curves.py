@@ -1,4 +1,4 @@
-"""Learning curves over seeds, aggregated as the paper says."""
+"""Learning curves over seeds, aggregated as in the paper."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -12,20 +12,20 @@ WINDOW = 50  # paper
 
 
 class SeedCurve(NamedTuple):
-    """What one seed logged."""
+    """The values that one seed logged."""
 
     steps: np.ndarray
     values: np.ndarray
 
 
 class Curve(NamedTuple):
-    """A method in one environment; NaN where it is not defined."""
+    """A method in one environment; NaN where undefined."""
 
     steps: np.ndarray
     """Right edges of the bins."""
     mean: np.ndarray
     error: np.ndarray
-    """Standard error over seeds; NaN throughout with a single seed."""
+    """Standard error over seeds; NaN for a single seed."""
 
 
 def aggregate(
@@ -34,7 +34,7 @@ def aggregate(
     bins: int = BINS,
     window: int = WINDOW,
 ) -> dict[str, Curve]:
-    """Bin, interpolate, average over seeds, smooth; cut where any method is not defined."""
+    """Bin, interpolate, average over seeds and smooth; end where any method ends."""
     steps = budget * np.arange(1, bins + 1) / bins
     curves = {}
     for name, seeds in methods.items():
@@ -46,20 +46,30 @@ def aggregate(
     return cut(curves)
 
 
+def evaluations(seeds: Sequence[SeedCurve], most: int = 25) -> Curve | None:
+    """Mean and standard error at every evaluation, where all seeds have the same few; else None."""
+    seen = [np.isfinite(seed.values) for seed in seeds]
+    steps = [np.asarray(seed.steps)[mine] for seed, mine in zip(seeds, seen, strict=True)]
+    if not 0 < len(steps[0]) <= most or any(not np.array_equal(steps[0], s) for s in steps):
+        return None
+    values = [np.asarray(seed.values)[mine] for seed, mine in zip(seeds, seen, strict=True)]
+    return Curve(steps[0], *over_seeds(np.stack(values)))
+
+
 def bin_means(seed: SeedCurve, budget: float, bins: int = BINS) -> np.ndarray:
-    """Mean of all observations in each bin; bin i is (i, i + 1] * budget / bins, empty ones NaN."""
+    """Mean of the values in each bin (i, i + 1] * budget / bins; NaN in empty ones."""
     steps, values = np.asarray(seed.steps, float), np.asarray(seed.values, float)
     counted = np.isfinite(values) & (steps >= 0) & (steps <= budget)
-    # the small number keeps a step that lies on an edge, up to rounding, in the bin it closes
+    # the tolerance keeps a step on an edge in the bin that ends there, despite rounding
     place = np.ceil(steps[counted] * bins / budget - 1e-9).astype(int) - 1
-    place = np.maximum(place, 0)  # step 0 opens the first bin
+    place = np.maximum(place, 0)  # step 0 is in the first bin
     total = np.bincount(place, values[counted], minlength=bins)
     count = np.bincount(place, minlength=bins)
     return np.divide(total, count, out=np.full(bins, np.nan), where=count > 0)
 
 
 def interpolated(curve: np.ndarray) -> np.ndarray:
-    """Empty bins between observed ones on a straight line; before and after them still empty."""
+    """Linear interpolation of empty bins between observed ones; the others stay empty."""
     seen = np.flatnonzero(np.isfinite(curve))
     if seen.size == 0:
         return curve
@@ -90,8 +100,8 @@ def smoothed(curve: np.ndarray, window: int = WINDOW) -> np.ndarray:
 
 
 def cut(curves: Mapping[str, Curve]) -> dict[str, Curve]:
-    """End all curves at the last bin in which every mean, and every standard error, is defined;
-    a curve that is defined nowhere is left out."""
+    """End all curves at the last bin where all means and standard errors are defined; curves that
+    are defined nowhere are dropped."""
     defined = {name: bins for name, curve in curves.items() if (bins := _defined(curve)).any()}
     if not defined:
         return {}
@@ -100,6 +110,20 @@ def cut(curves: Mapping[str, Curve]) -> dict[str, Curve]:
     return {name: Curve(*(part[:last] for part in curves[name])) for name in defined}
 
 
+def over_tasks(tasks: Sequence[Mapping[str, Curve]]) -> dict[str, Curve]:
+    """Mean over tasks, with equal weights, of the methods that all tasks have; steps are shares of
+    the budgets."""
+    methods = [name for name in tasks[0] if all(name in task for task in tasks)]
+    bins = min((len(task[name].steps) for task in tasks for name in methods), default=0)
+    share = np.arange(1, bins + 1) / BINS
+    found = {}
+    for name in methods:
+        means, errors = (np.stack([task[name][part][:bins] for task in tasks]) for part in (1, 2))
+        error = np.sqrt(np.sum(errors**2, axis=0)) / len(tasks)
+        found[name] = Curve(share, means.mean(axis=0), error)
+    return found
+
+
 def _defined(curve: Curve) -> np.ndarray:
-    alone = np.isnan(curve.error).all()  # a single seed has no standard error anywhere
+    alone = np.isnan(curve.error).all()  # a single seed
     return np.isfinite(curve.mean) & (alone | np.isfinite(curve.error))

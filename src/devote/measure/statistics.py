@@ -1,6 +1,6 @@
-"""What few runs allow to say: interquartile means, bootstrap intervals, exact shifts.
+"""Statistics of few runs: interquartile means, bootstraps, performance profiles, exact shifts.
 
-Scores are arrays with the axes (run, task), in this order everywhere; a single task is a column.
+Scores are arrays with axes (run, task); a single task is a column.
 """
 
 from collections.abc import Callable
@@ -12,11 +12,11 @@ import numpy as np
 from devote.core.errors import UserError
 
 FEWEST = 3
-"""Runs below which no interval is given."""
+"""Minimum number of runs for an interval."""
 
 
 class Interval(NamedTuple):
-    """A value and the interval around it; NaN ends where there is none."""
+    """A value and its interval; the ends are NaN if there is none."""
 
     value: float
     low: float
@@ -24,22 +24,22 @@ class Interval(NamedTuple):
 
 
 class Shift(NamedTuple):
-    """By how much one method is above another, with an exact, distribution-free interval."""
+    """Difference between two methods, with an exact, distribution-free interval."""
 
     value: float
     low: float
     high: float
     level: float
-    """The probability with which the interval holds the true shift; 0 where there is none."""
+    """Coverage probability of the interval; 0 if there is none."""
 
 
 def iqm(scores: np.ndarray) -> np.ndarray:
-    """Mean of the middle half of all runs and tasks, over the last two axes; none without all."""
+    """Interquartile mean over runs and tasks, the last two axes; NaN if a score is missing."""
     scores = np.asarray(scores, float)
     flat = np.sort(scores.reshape(*scores.shape[:-2], -1), axis=-1)
     outside = flat.shape[-1] // 4
     middle = flat[..., outside : flat.shape[-1] - outside].mean(axis=-1)
-    # sorted last, a missing score would be taken for the best and trimmed
+    # NaN is sorted last, so it would be trimmed as the best score
     return np.where(np.isnan(flat[..., -1]), np.nan, middle)
 
 
@@ -50,7 +50,7 @@ def stratified_bootstrap(
     draws: int = 10_000,
     seed: int = 0,
 ) -> Interval:
-    """Percentile interval of a statistic; runs are drawn anew within each task."""
+    """Percentile interval of a statistic; runs are resampled within each task."""
     samples = tuple(_two_axes(scores) for scores in samples)
     value = float(statistic(*samples))
     if np.isnan(value) or min(scores.shape[0] for scores in samples) < FEWEST:
@@ -66,17 +66,35 @@ def stratified_bootstrap(
     return Interval(value, float(low), float(high))
 
 
+def performance_profile(
+    scores: np.ndarray, thresholds: np.ndarray, draws: int = 2_000, seed: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
+    """Share of runs above each threshold, mean over tasks, and its standard error by the same
+    bootstrap (Agarwal et al., 2021); no error below three runs."""
+    scores = _two_axes(scores)
+    above = scores[..., None] > thresholds  # (run, task, threshold)
+    if len(scores) < FEWEST:
+        return above.mean(axis=(0, 1)), np.full(len(thresholds), np.nan)
+    generator = np.random.default_rng(seed)
+    drawn = [
+        above[generator.integers(len(scores), size=scores.shape), np.arange(scores.shape[1])]
+        for _ in range(draws)
+    ]
+    shares = np.stack([one.mean(axis=(0, 1)) for one in drawn])
+    return above.mean(axis=(0, 1)), shares.std(axis=0)
+
+
 def probability_of_improvement(mine: np.ndarray, theirs: np.ndarray) -> np.ndarray:
-    """Chance that a run of mine beats a run of theirs, ties half, mean over tasks."""
+    """Probability that a run of `mine` beats one of `theirs`, ties as a half, mean over tasks."""
     mine, theirs = np.asarray(mine, float), np.asarray(theirs, float)
     difference = mine[..., :, None, :] - theirs[..., None, :, :]
     return np.asarray((np.sign(difference).mean(axis=(-3, -2)) / 2 + 0.5).mean(axis=-1))
 
 
 def shift(mine: np.ndarray, theirs: np.ndarray, level: float = 0.95) -> Shift:
-    """Median of all differences of two runs, and the interval that the rank-sum test allows.
+    """Median of all pairwise differences (Hodges-Lehmann), with the interval of the rank-sum test.
 
-    Where so few runs cannot give the level, the widest interval comes with the level it has.
+    If there are too few runs for the level, the widest interval is given with its own level.
     """
     mine, theirs = np.asarray(mine, float), np.asarray(theirs, float)
     differences = np.sort((mine[:, None] - theirs[None, :]).ravel())
@@ -94,8 +112,8 @@ def shift(mine: np.ndarray, theirs: np.ndarray, level: float = 0.95) -> Shift:
 
 
 def _rank_sum_counts(mine: int, theirs: int) -> np.ndarray:
-    """How many orders of the runs give each value of the Mann-Whitney statistic."""
-    # The largest run of all is mine and beats all of theirs, or it is theirs and beats nobody.
+    """Number of orderings of the runs for each value of the Mann-Whitney statistic."""
+    # recursion on the largest run: it is mine and beats all of theirs, or theirs and beats none
     table = {(0, n): np.ones(1) for n in range(theirs + 1)}
     table |= {(m, 0): np.ones(1) for m in range(mine + 1)}
     for m in range(1, mine + 1):

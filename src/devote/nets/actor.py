@@ -11,7 +11,9 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from devote.core.types import Box, Choice, Observation
 from devote.nets.encoder import Encoder
+from devote.nets.functions import normal
 from devote.nets.layers import Mlp
+from devote.nets.own import Build, OwnNet, body
 
 Value = Callable[[Observation, Array], Float[Array, "*index batch"]]
 
@@ -22,7 +24,7 @@ UNIFORM_MIX = 0.01
 class Actor(Protocol):
     """A policy over [-1, 1] vectors or one-hot choices."""
 
-    body: Mlp
+    body: Mlp | OwnNet
 
     def sample(self, obs: Observation, key: PRNGKeyArray) -> Float[Array, "batch action"]:
         """Actions drawn from the policy."""
@@ -42,12 +44,12 @@ class Actor(Protocol):
 class SquashedNormal(eqx.Module):
     """tanh of a normal with bounded standard deviation."""
 
-    body: Mlp
+    body: Mlp | OwnNet
 
     def __init__(
-        self, key: PRNGKeyArray, encoder: Encoder, action_size: int, hidden: tuple[int, ...]
+        self, key: PRNGKeyArray, encoder: Encoder, action_size: int, hidden: tuple[int, ...] | Build
     ):
-        self.body = Mlp(key, encoder, 0, hidden, 2 * action_size, out_gain=0.01)
+        self.body = body(key, encoder, 0, hidden, 2 * action_size, out_gain=0.01)
 
     def _moments(self, obs: Observation) -> tuple[Array, Array]:
         mean, raw = jnp.split(self.body(obs), 2, axis=-1)
@@ -60,14 +62,14 @@ class SquashedNormal(eqx.Module):
     def sample(self, obs: Observation, key: PRNGKeyArray) -> Float[Array, "batch action"]:
         """Reparameterised draws."""
         mean, std = self._moments(obs)
-        return jnp.tanh(mean + std * jax.random.normal(key, mean.shape))
+        return jnp.tanh(mean + std * normal(key, mean.shape))
 
     def expect(
         self, obs: Observation, key: PRNGKeyArray, value: Value
     ) -> tuple[Array, Float[Array, "batch"]]:
         """One reparameterised sample of the value, and minus its log-probability."""
         mean, std = self._moments(obs)
-        noise = jax.random.normal(key, mean.shape)
+        noise = normal(key, mean.shape)
         raw = mean + std * noise
         log_normal = -0.5 * jnp.square(noise) - jnp.log(std) - 0.5 * np.log(2 * np.pi)
         # log(1 - tanh(x)^2), stable for large x
@@ -78,10 +80,12 @@ class SquashedNormal(eqx.Module):
 class Categorical(eqx.Module):
     """A softmax with a little uniform mixed in, over one-hot choices."""
 
-    body: Mlp
+    body: Mlp | OwnNet
 
-    def __init__(self, key: PRNGKeyArray, encoder: Encoder, choices: int, hidden: tuple[int, ...]):
-        self.body = Mlp(key, encoder, 0, hidden, choices, out_gain=0.01)
+    def __init__(
+        self, key: PRNGKeyArray, encoder: Encoder, choices: int, hidden: tuple[int, ...] | Build
+    ):
+        self.body = body(key, encoder, 0, hidden, choices, out_gain=0.01)
 
     def _probs(self, obs: Observation) -> Float[Array, "batch action"]:
         probs = jax.nn.softmax(self.body(obs))
@@ -109,7 +113,7 @@ class Categorical(eqx.Module):
 
 
 def actor(
-    key: PRNGKeyArray, encoder: Encoder, action: Box | Choice, hidden: tuple[int, ...]
+    key: PRNGKeyArray, encoder: Encoder, action: Box | Choice, hidden: tuple[int, ...] | Build
 ) -> SquashedNormal | Categorical:
     """The policy that fits a kind of action."""
     if isinstance(action, Box):

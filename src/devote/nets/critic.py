@@ -1,5 +1,6 @@
 """Action values: a body and a head that says how numbers are read and regressed."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import equinox as eqx
@@ -10,7 +11,9 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from devote.core.types import Box, Choice, Observation
 from devote.nets.encoder import Encoder
+from devote.nets.ensemble import Ensemble
 from devote.nets.layers import Mlp
+from devote.nets.own import Build, OwnNet, body
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,7 @@ Head = Scalar | TwoHot
 class Critic(eqx.Module):
     """Q(s, a): reads a continuous action as input, a discrete one as a choice of output."""
 
-    body: Mlp
+    body: Mlp | OwnNet
     head: Head = eqx.field(static=True)
     action: Box | Choice = eqx.field(static=True)
 
@@ -83,12 +86,12 @@ class Critic(eqx.Module):
         key: PRNGKeyArray,
         encoder: Encoder,
         action: Box | Choice,
-        hidden: tuple[int, ...],
+        hidden: tuple[int, ...] | Build,
         head: Head,
         action_gain: float = 1.0,
     ):
         read, written = (action.size, 1) if isinstance(action, Box) else (0, action.size)
-        self.body = Mlp(key, encoder, read, hidden, written * head.size, action_gain=action_gain)
+        self.body = body(key, encoder, read, hidden, written * head.size, action_gain=action_gain)
         self.head = head
         self.action = action
 
@@ -111,3 +114,23 @@ class Critic(eqx.Module):
     ) -> Float[Array, "*batch"]:
         """The regression loss of the head, element by element."""
         return self.head.loss(self.outputs(obs, action), target)
+
+
+class Twin(eqx.Module):
+    """Two independent critics; their value is the smaller one (clipped double Q)."""
+
+    critics: Ensemble
+
+    def __init__(self, key: PRNGKeyArray, build: Callable[[PRNGKeyArray], Critic]):
+        self.critics = Ensemble(key, 2, build)
+
+    def __call__(
+        self, obs: Observation, action: Float[Array, "*batch action"]
+    ) -> Float[Array, "*batch"]:
+        return self.critics(obs, action).min(axis=0)
+
+    def loss(
+        self, obs: Observation, action: Float[Array, "*batch action"], target: Array
+    ) -> Float[Array, "*batch"]:
+        """The mean of both losses."""
+        return self.critics.each(lambda critic: critic.loss(obs, action, target)).mean(axis=0)

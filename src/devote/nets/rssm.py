@@ -1,7 +1,7 @@
 """A recurrent state-space model: what a latent state becomes, and what an observation says of it.
 
 The state has a deterministic part (`memory`, the state of a gated recurrent unit) and a stochastic
-one (`code`, groups of one-hot variables). The prior guesses the next code from the memory alone,
+one (`code`, groups of one-hot variables). The prior predicts the next code from the memory alone,
 the posterior also from an embedding of what was observed (DreamerV3).
 """
 
@@ -50,7 +50,7 @@ class Latent(NamedTuple):
 
 
 class Path(NamedTuple):
-    """Along a sequence: the states that observations led to, and both guesses of their codes."""
+    """Along a sequence: the filtered states, and prior and posterior of their codes."""
 
     after: Latent
     prior: Logits
@@ -188,11 +188,11 @@ class Rssm(eqx.Module):
     def _probs(self, outputs: Float[Array, "*batch code"]) -> Logits:
         return mixed(outputs.reshape(*outputs.shape[:-1], self.groups, self.classes), self.uniform)
 
-    def guess(self, memory: Float[Array, "*batch memory"]) -> Logits:
+    def prior(self, memory: Float[Array, "*batch memory"]) -> Logits:
         """Probabilities of the code before anything is observed."""
         return self._probs(self.foresight(memory))
 
-    def judge(
+    def posterior(
         self, memory: Float[Array, "*batch memory"], embedding: Float[Array, "*batch embedding"]
     ) -> Logits:
         """Probabilities of the code given what was observed."""
@@ -202,7 +202,7 @@ class Rssm(eqx.Module):
         """The state at a first observation: no memory yet."""
         memory = jnp.zeros((*embedding.shape[:-1], self.memory))
         chance = jax.random.uniform(key, (*embedding.shape[:-1], self.groups))
-        return Latent(memory, draw(self.judge(memory, embedding), chance))
+        return Latent(memory, draw(self.posterior(memory, embedding), chance))
 
     def observe(
         self,
@@ -220,14 +220,14 @@ class Rssm(eqx.Module):
         def step(state: Latent, inputs: Any) -> tuple[Latent, tuple[Latent, Logits]]:
             begin, opens, acted, seen, luck = inputs
             memory = self.gru(where(opens, begin, state), acted)
-            posterior = self.judge(memory, seen)
+            posterior = self.posterior(memory, seen)
             after = Latent(memory, draw(posterior, luck))
             return after, (after, posterior)
 
         begins = jax.tree.map(lambda x: x[0], starts)
         inputs = (starts, first, self.gru.action_in(action), next_embedding, chance)
         _, (after, posterior) = jax.lax.scan(step, begins, inputs)
-        return Path(after, self.guess(after.memory), posterior)
+        return Path(after, self.prior(after.memory), posterior)
 
     def imagine(
         self, state: Latent, action: Float[Array, "time batch action"], key: PRNGKeyArray
@@ -238,7 +238,7 @@ class Rssm(eqx.Module):
         def step(state: Latent, inputs: tuple[Array, Array]) -> tuple[Latent, Latent]:
             acted, luck = inputs
             memory = self.gru(state, acted)
-            after = Latent(memory, draw(self.guess(memory), luck))
+            after = Latent(memory, draw(self.prior(memory), luck))
             return after, after
 
         return jax.lax.scan(step, state, (self.gru.action_in(action), chance))[1]

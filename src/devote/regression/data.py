@@ -1,4 +1,4 @@
-"""What a model is trained on and where it is tested: gap splits of a table, and draws of a GP."""
+"""Training and test data: gap splits of a table, and draws of a GP."""
 
 import hashlib
 from dataclasses import dataclass
@@ -13,8 +13,8 @@ from devote.regression import uci
 GP = "gp"
 """The synthetic dataset; all others are UCI tables."""
 Ties = Literal["rows", "quicksort"]
-"""Equal values along a discrete input: in row order, the same on every machine, or as NumPy's
-unstable sort leaves them, as in the authors' code; that depends on the processor."""
+"""Order of equal inputs: that of the rows, the same on every machine; or that of NumPy's unstable
+sort, as in the authors' code, which depends on the processor."""
 
 
 class Points(NamedTuple):
@@ -34,15 +34,15 @@ class Split(NamedTuple):
 
 
 class Dataset(NamedTuple):
-    """Splits, and the inputs at which their models are asked: inside, outside, then a grid."""
+    """Splits, and the inputs at which models predict: inside, outside, then a grid."""
 
     splits: list[Split]
-    asked: list[np.ndarray]
+    queries: list[np.ndarray]
 
     @property
     def digest(self) -> str:
-        """Hash of the asked inputs in their order: cells that share it can be put together."""
-        return hashlib.sha256(b"".join(x.tobytes() for x in self.asked)).hexdigest()
+        """Hash of these inputs in order; cells with the same hash can be combined."""
+        return hashlib.sha256(b"".join(x.tobytes() for x in self.queries)).hexdigest()
 
 
 def unit_scale(table: np.ndarray) -> np.ndarray:
@@ -57,8 +57,8 @@ def unit_scale(table: np.ndarray) -> np.ndarray:
 def gap(
     x: np.ndarray, number: int, ties: Ties = "rows"
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Row numbers of a gap split, for training, for testing inside, and in the gap: the middle
-    third along one input is held out, and a tenth of the rest."""
+    """Row numbers for training, for testing inside and in the gap: the middle third along one input
+    is the gap, and a tenth of the rest is held out."""
     rows = len(x)
     if rows < 6:
         raise UserError("at least 6 rows for a gap split", rows, "use a larger table")
@@ -89,8 +89,8 @@ def gap_dataset(
 
 
 def tested_rows(dataset: str) -> tuple[int, int]:
-    """How many rows of a split are tested inside the training distribution, and how many outside;
-    they come first, in this order, wherever a cell keeps answers."""
+    """How many test rows a split has inside the training distribution, and outside; every cell's
+    predictions start with them, in this order."""
     if dataset == GP:
         return PAPER.clusters * PAPER.cluster_size, PAPER.outside
     _, inside, outside = gap(np.zeros((uci.TABLES[dataset].shape[0], 1)), 0)
@@ -99,11 +99,11 @@ def tested_rows(dataset: str) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class GpTask:
-    """A function drawn from a GP, seen at clusters of points: paper, appendix D.2, "Data and
-    splits"; the noise is a standard deviation."""
+    """A function drawn from a GP, observed with noise at clusters of points: paper, appendix D.2,
+    "Data and splits"."""
 
     length_scale: float = 1.0
-    noise: float = 0.1
+    noise: float = 0.1  # standard deviation
     low: float = 0.0
     high: float = 10.0
     clusters: int = 3
@@ -117,7 +117,7 @@ PAPER = GpTask()
 
 
 class GpDraw(NamedTuple):
-    """One function: where it is observed and tested, and what it is on a grid."""
+    """One function: its split, and its values on a grid."""
 
     split: Split
     grid_x: np.ndarray
@@ -145,7 +145,7 @@ def draw_task(seed: int, task: GpTask = PAPER) -> GpDraw:
 
 
 def draw_function(generator: np.random.Generator, x: np.ndarray, length_scale: float) -> np.ndarray:
-    """Values at `x` of a function from a GP with an RBF kernel of amplitude one."""
+    """Values at `x` of a draw from a GP with an RBF kernel of amplitude one."""
     kernel = np.exp(-0.5 * ((x[:, None] - x) / length_scale) ** 2)
     normal = generator.normal(size=len(x))
     for jitter in (1e-6, 1e-5, 1e-4, 1e-3):
@@ -164,14 +164,14 @@ def _around(generator: np.random.Generator, anchors: np.ndarray, task: GpTask) -
 def gp_dataset(count: int) -> Dataset:
     """Draws of the GP task."""
     draws = [draw_task(seed) for seed in range(count)]
-    asked = [
+    queries = [
         np.concatenate([d.split.inside.x, d.split.outside.x, d.grid_x[:, None]]) for d in draws
     ]
-    return Dataset([draw.split for draw in draws], asked)
+    return Dataset([draw.split for draw in draws], queries)
 
 
 def gp_arrays(count: int) -> dict[str, np.ndarray]:
-    """The functions of the GP task on the grid, and where they were observed, for a figure."""
+    """The functions of the GP task on the grid and their observations, for a figure."""
     draws = [draw_task(seed) for seed in range(count)]
     return {
         "grid": draws[0].grid_x,

@@ -1,4 +1,4 @@
-"""Prior-corrector ensembles with the face of a scikit-learn regressor."""
+"""Prior-corrector ensembles as a scikit-learn regressor."""
 
 from dataclasses import replace
 from typing import Any
@@ -16,25 +16,24 @@ from devote.regression.priors import MLP, RFN, Prior, at_least
 from devote.regression.training import FitSettings, evaluate
 
 _REACH = 1e6
-"""Largest input in length scales: there, an angle in single precision is right to about 0.1."""
+"""Largest input in length scales: beyond it, single precision resolves angles to about 0.1 only."""
 
 
 class EpistemicRegressor(RegressorMixin, BaseEstimator):
-    """A mean from the labels, and a standard deviation that shrinks only where there was data.
+    """Predicts a mean, and an epistemic standard deviation that shrinks only where there is data.
 
-    Inputs are taken in the units given: scale them first, e.g. in a `Pipeline`. The target is
-    standardised inside. Far from all data an RFN of unit variance gives 1 to 1.4 times the standard
-    deviation of the target, prior and untouched corrector together; an MLP prior gives what its
-    initialisation has there, which may be much less.
+    Inputs are not rescaled: do that first, e.g. in a `Pipeline`. The target is standardised
+    internally. Far from all data the standard deviation is 1 to 1.4 times that of the target with
+    an RFN prior (prior plus untrained corrector); with an MLP prior it may be much smaller.
 
     Parameters
     ----------
     prior : RFN | MLP | None
-        What the correctors learn to cancel; None is `RFN()`.
+        What the correctors learn to cancel; by default `RFN()`.
     members : int
-        Prior-corrector pairs.
+        Number of prior-corrector pairs.
     epochs, batch_size, rate
-        Training by Adam of the mean and of the correctors.
+        Training of the mean and of the correctors with Adam.
     random_state : int | RandomState | None
         Seed of priors, initialisations and batches.
     """
@@ -57,7 +56,7 @@ class EpistemicRegressor(RegressorMixin, BaseEstimator):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> "EpistemicRegressor":  # noqa: N803
-        """Fit the mean to the labels and the correctors to the priors; all or nothing."""
+        """Fit the mean to the targets and the correctors to the priors; all or nothing."""
         x, target = check_X_y(X, y, y_numeric=True, dtype=np.float64, estimator=self)
         target = np.asarray(target, np.float64)
         settings = FitSettings(self.epochs, self.batch_size, self.rate)
@@ -78,15 +77,13 @@ class EpistemicRegressor(RegressorMixin, BaseEstimator):
         return self
 
     def predict(self, X: Any, return_std: bool = False) -> Any:  # noqa: N803
-        """The mean and, on request, the epistemic standard deviation."""
+        """The mean and, with `return_std`, the epistemic standard deviation."""
         x = self._checked_inputs(X)
         mean = self._mean(x)
-        if not return_std:
-            return mean
-        return mean, self.target_scale_ * spread(self._residuals(x))
+        return (mean, self.target_scale_ * spread(self._residuals(x))) if return_std else mean
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> np.ndarray:  # noqa: N803
-        """Functions drawn from the belief, `(rows, n_samples)`: the mean plus c + g of members."""
+        """Sampled functions `(rows, n_samples)`: the mean plus c + g of randomly chosen members."""
         x = self._checked_inputs(X)
         if not at_least(1, n_samples):
             raise UserError("a whole number of samples", repr(n_samples), "ask for at least 1")
@@ -95,14 +92,14 @@ class EpistemicRegressor(RegressorMixin, BaseEstimator):
         return (self._mean(x) + self.target_scale_ * members[chosen]).T
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """As scikit-learn's; the settings of the prior are called `prior__length_scale` etc."""
+        """As in scikit-learn; the prior's settings are called `prior__length_scale` and so on."""
         params = super().get_params(deep)
         if deep and isinstance(self.prior, RFN | MLP):
             params |= {f"prior__{name}": value for name, value in vars(self.prior).items()}
         return params
 
     def set_params(self, **params: Any) -> "EpistemicRegressor":
-        """As scikit-learn's; `prior__length_scale=1.0` replaces the prior by one of that length."""
+        """As in scikit-learn; `prior__length_scale=1.0` replaces the prior by one of length 1."""
         own = {name: value for name, value in params.items() if not name.startswith("prior__")}
         super().set_params(**own)
         inner = {n.removeprefix("prior__"): v for n, v in params.items() if n not in own}
@@ -145,11 +142,20 @@ class EpistemicRegressor(RegressorMixin, BaseEstimator):
                 f"n_samples = {len(x)}",
                 "give more rows or fewer members",
             )
-        _check_columns(x)
+        with np.errstate(over="ignore"):
+            single = x.astype(np.float32)
+        constant = np.flatnonzero(single.max(axis=0) == single.min(axis=0)).tolist()
+        if constant:
+            raise UserError(
+                "inputs that vary in single precision",
+                f"constant columns {constant}",
+                "drop them, e.g. with VarianceThreshold in a Pipeline; if they vary a little, "
+                "scale the inputs first, e.g. with StandardScaler",
+            )
 
 
 def _shift_and_scale(target: np.ndarray) -> tuple[float, float]:
-    """Mean and standard deviation of the target; a constant one is left in its units."""
+    """Mean and standard deviation of the target; 1 for a constant one."""
     if np.ptp(target) == 0:
         return float(target[0]), 1.0
     with np.errstate(over="ignore"):
@@ -161,14 +167,14 @@ def _shift_and_scale(target: np.ndarray) -> tuple[float, float]:
 
 
 def _check_networks(*networks: Any) -> None:
-    """Refuse to keep what diverged: its answers would be NaN."""
+    """Refuse networks that diverged."""
     if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(networks)):
         fix = "lower `rate`, or scale the inputs, e.g. with StandardScaler in a Pipeline"
         raise UserError("a fit that ends in finite weights", "NaN or infinity", fix)
 
 
 def _check_reach(x: np.ndarray, prior: Prior) -> None:
-    """Refuse inputs whose waves single precision cannot tell: far out they would seem known."""
+    """Refuse inputs so large that single precision cannot resolve the prior there."""
     limit = float(np.finfo(np.float32).max)
     if isinstance(prior, RFN):
         limit = min(limit, _REACH * float(prior.length_scale))
@@ -178,18 +184,4 @@ def _check_reach(x: np.ndarray, prior: Prior) -> None:
             f"inputs up to {limit:g} in size, what single precision resolves for this prior",
             f"too large columns {huge}",
             "scale the inputs, e.g. with StandardScaler in a Pipeline",
-        )
-
-
-def _check_columns(x: np.ndarray) -> None:
-    """Refuse columns without variation in single precision."""
-    with np.errstate(over="ignore"):
-        single = x.astype(np.float32)
-    constant = np.flatnonzero(single.max(axis=0) == single.min(axis=0)).tolist()
-    if constant:
-        raise UserError(
-            "inputs that vary in single precision",
-            f"constant columns {constant}",
-            "drop them, e.g. with VarianceThreshold in a Pipeline; if they vary a little, scale "
-            "the inputs first, e.g. with StandardScaler",
         )

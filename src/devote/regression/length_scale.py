@@ -15,13 +15,12 @@ _GAPS = 5
 def choose_length_scale(
     x: np.ndarray, y: np.ndarray, seed: int = 0, unit: float | None = None
 ) -> float:
-    """The candidate that best tells gaps made inside the training data from the rest of it.
+    """The candidate with the best misfit AUROC on gaps that are cut into the training data.
 
-    Gaps are cut along a few inputs as in the experiments; an exact GP, which prior and corrector
-    approximate, stands in for the ensemble; the score is the misfit AUROC. Candidates are in
-    units of `unit`: where it is not given, of the median spread of the inputs that have one (1st
-    to 99th percentile), so that scaling all inputs scales the choice. Ties go to the shorter
-    length.
+    Gaps are cut along a few inputs, as in the experiments; an exact GP, which prior and corrector
+    approximate, stands in for the ensemble. Candidates are in units of `unit`, by default the
+    median spread of the inputs (1st to 99th percentile, without constant ones), so that scaling all
+    inputs scales the choice. Ties go to the shorter length.
     """
     unit = _spread(x) if unit is None else unit
     generator = np.random.default_rng(seed)
@@ -38,13 +37,13 @@ def choose_length_scale(
 
 
 def _spread(x: np.ndarray) -> float:
-    """Median over inputs; one that is nearly always the same, a rare dummy, has none."""
+    """Median over inputs, without those of spread 0, such as rare dummies."""
     spreads = np.diff(np.percentile(x, [1, 99], axis=0), axis=0)[0]
     return float(np.median(spreads[spreads > 0])) if np.any(spreads > 0) else 1.0
 
 
 def _mean(scores: list[float]) -> float:
-    """Over the gaps that have a misfit; 0 where none has."""
+    """Mean over the gaps with a misfit; 0 if there is none."""
     valid = [score for score in scores if np.isfinite(score)]
     return float(np.mean(valid)) if valid else 0.0
 

@@ -27,12 +27,12 @@ MEAN_DECAY = 1e-4  # paper
 
 
 class ModelSpec(NamedTuple):
-    """A row of the table; its text is `rfn-0.25`, `rfn-auto`, `mlp-100x2`, `boot-ens`, `gp-exact`,
-    or `mean` for the separate predictor that every other one is tested with."""
+    """A row of the table, written as `rfn-0.25`, `rfn-auto`, `mlp-100x2`, `boot-ens`, `gp-exact`;
+    or `mean`, the separate predictor of the mean that the others are tested with."""
 
     kind: Literal["rfn", "mlp", "boot-ens", "gp-exact", "mean"]
     size: tuple[float, ...] = ()
-    """Length scale, or width and depth; nothing for an automatic length scale."""
+    """Length scale, or width and depth; empty for an automatic length scale."""
 
     def __str__(self) -> str:
         if self == AUTO:
@@ -41,7 +41,7 @@ class ModelSpec(NamedTuple):
         return f"{self.kind}-{size}" if size else self.kind
 
     def prior(self, variant: "Variant") -> Prior:
-        """What the correctors of this model learn to cancel."""
+        """The prior that the model's correctors learn to cancel."""
         if self.kind == "rfn":
             length = self.size[0] if self.size else "auto"
             return RFN(length, variant.features, variant.readout, variant.trains)  # type: ignore[arg-type]
@@ -51,13 +51,13 @@ class ModelSpec(NamedTuple):
 
 MEAN, ENSEMBLE = ModelSpec("mean"), ModelSpec("boot-ens")
 REFERENCE, AUTO = ModelSpec("gp-exact"), ModelSpec("rfn")
-"""AUTO is put together from the fits of LENGTHS; REFERENCE is no competitor: it knows the kernel
-and the noise of the GP task."""
+"""AUTO is composed of the fits of LENGTHS; REFERENCE knows the kernel and the noise of the GP task
+and does not compete."""
 LENGTHS = tuple(ModelSpec("rfn", (length,)) for length in (0.25, 0.5, 1.0, 2.0, 4.0))  # paper
 
 
 def parse_model(text: str) -> ModelSpec:
-    """The model that a text names; others are refused."""
+    """The model of that name; unknown names are refused."""
     kind, _, size = text.partition("-")
     for model in (MEAN, ENSEMBLE, REFERENCE, AUTO):
         if text == str(model):
@@ -82,7 +82,7 @@ def _checked(model: ModelSpec) -> ModelSpec:
 
 @dataclass(frozen=True)
 class Variant:
-    """Where the paper's text and the authors' code differ; the defaults are the paper's text."""
+    """Choices in which the paper's text and the authors' code differ; defaults are the text's."""
 
     readout: Readout = "ones"
     trains: Trains = "all"
@@ -92,10 +92,10 @@ class Variant:
     features: int = 1024  # paper
     weight_decay: float = 1e-4  # paper
     ensemble_loss: Literal["each", "mean"] = "each"
-    """Members of the bootstrapped ensemble minimise each their own loss, or together its mean."""
+    """Whether members of the bootstrapped ensemble minimise their own losses, or the mean loss."""
 
     def ensemble_decay(self, members: int) -> float:
-        """The mean has a member's gradient divided by their number, but not the decay beside it."""
+        """Weight decay of a member: the mean loss divides gradients by `members`, not the decay."""
         return self.weight_decay * (members if self.ensemble_loss == "mean" else 1)
 
 
@@ -103,14 +103,14 @@ AUTHORS = Variant("uniform", "readout", "fan_out", "quicksort", ensemble_loss="m
 
 
 class Pairs(NamedTuple):
-    """Fixed priors g and the correctors that learned to cancel them, over (splits, members)."""
+    """Fixed priors g and fitted correctors c, stacked over (splits, members)."""
 
     prior: Net
     corrector: Net
 
 
 class Answer(NamedTuple):
-    """Mean and standard deviation at the asked inputs, `(splits, rows)`."""
+    """Mean and standard deviation at `Dataset.queries`, `(splits, rows)`."""
 
     mean: np.ndarray
     std: np.ndarray
@@ -127,14 +127,14 @@ def fit_mean(
     members: int = 1,
     bootstrap: bool = False,
 ) -> Any:
-    """Predictors of the mean from labels alone, `members` independent ones per split; those of a
-    bootstrapped ensemble have a Poisson(1) weight per member and row."""
+    """Fit `members` independent predictors of the mean per split; with `bootstrap`, every member
+    has Poisson(1) weights of the rows."""
     rows = pad_inputs(inputs, settings.batch_size)
     nets = _draw(architecture, seeds, 0, members, rows.x.shape[-1])
     shape = (len(inputs), members, rows.length)
     value = jnp.broadcast_to(pad(targets, rows.length)[:, None], shape)
     weight = jnp.ones(shape)
-    if bootstrap:  # weights of the real rows alone, so that a split's do not depend on the padding
+    if bootstrap:  # drawn for the real rows only, so that they do not depend on the padding
         draws = [
             np.random.default_rng([seed, 2]).poisson(1.0, (count, members))
             for seed, count in zip(seeds, rows.real, strict=True)
@@ -152,7 +152,7 @@ def fit_pairs(
     seeds: Sequence[int],
     checkpoint: Checkpoint | None = None,
 ) -> Pairs:
-    """Correctors that minimise (c + g)^2 at the training inputs; labels are not used."""
+    """Fit correctors that minimise (c + g)^2 at the training inputs; targets are not used."""
     rows = pad_inputs(inputs, settings.batch_size)
     priors = _draw(prior, seeds, 0, members, rows.x.shape[-1])
     correctors = _draw(prior, seeds, 1, members, rows.x.shape[-1])
@@ -169,7 +169,7 @@ def residuals(pairs: Pairs, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
 
 
 def _draw(prior: Prior, seeds: Sequence[int], purpose: int, members: int, inputs: int) -> Any:
-    """Fresh networks over (splits, members); those of a split depend on its seed alone."""
+    """Fresh networks over (splits, members); a split's depend on its seed only."""
     nets = [prior.draw(np.random.default_rng([seed, purpose]), members, inputs) for seed in seeds]
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *nets)
 
@@ -182,8 +182,8 @@ def spread(outputs: Array | np.ndarray) -> np.ndarray:
 def exact_posterior(
     x: np.ndarray, y: np.ndarray, at: np.ndarray, length_scale: float, noise: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and epistemic standard deviation of exact GP regression, by scikit-learn, under an RBF
-    kernel of amplitude one."""
+    """Mean and epistemic standard deviation of scikit-learn's GP with an RBF kernel of amplitude
+    one."""
     from sklearn.gaussian_process import GaussianProcessRegressor
     from sklearn.gaussian_process.kernels import RBF
 
@@ -195,11 +195,11 @@ def exact_posterior(
 def predict_mean(
     data: Dataset, variant: Variant, settings: FitSettings, checkpoint: Checkpoint | None = None
 ) -> np.ndarray:
-    """The separate mean predictor's answers, `(splits, rows)`."""
+    """Predictions of the separate mean predictor, `(splits, rows)`."""
     inputs, targets = ([getattr(split.train, name) for split in data.splits] for name in "xy")
     seeds, net = range(len(inputs)), MLP(init=variant.init)
     nets = fit_mean(inputs, targets, settings, seeds, net, variant.weight_decay, checkpoint)
-    return np.stack([outputs[0] for outputs in evaluate(nets, data.asked)])
+    return np.stack([outputs[0] for outputs in evaluate(nets, data.queries)])
 
 
 def predict(
@@ -211,24 +211,25 @@ def predict(
     settings: FitSettings,
     checkpoint: Checkpoint | None = None,
 ) -> Answer:
-    """What a model says at the asked inputs of every split, beside the separate mean."""
+    """A model's predictions in every split; only the bootstrapped ensemble and the exact GP have a
+    mean of their own."""
     inputs, targets = ([getattr(split.train, name) for split in data.splits] for name in "xy")
     seeds = range(len(inputs))
     if model == REFERENCE:
         pairs = [
             exact_posterior(x, y, at, PAPER.length_scale, PAPER.noise)
-            for x, y, at in zip(inputs, targets, data.asked, strict=True)
+            for x, y, at in zip(inputs, targets, data.queries, strict=True)
         ]
         return Answer(np.stack([m for m, _ in pairs]), np.stack([s for _, s in pairs]))
     if model == ENSEMBLE:
         net, decay = MLP(init=variant.init), variant.ensemble_decay(members)
         nets = fit_mean(inputs, targets, settings, seeds, net, decay, checkpoint, members, True)
-        outputs = evaluate(nets, data.asked)
+        outputs = evaluate(nets, data.queries)
         mean = np.stack([output.mean(axis=0) for output in outputs])
     else:
         prior = model.prior(variant)
         fitted = fit_pairs(prior, inputs, members, settings, seeds, checkpoint)
-        outputs = residuals(fitted, data.asked)
+        outputs = residuals(fitted, data.queries)
     return Answer(mean, np.stack([spread(output) for output in outputs]))
 
 

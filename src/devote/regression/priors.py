@@ -1,4 +1,4 @@
-"""Which prior a corrector has to cancel, as settings, and the networks that are drawn from them."""
+"""Settings of the priors that correctors learn to cancel, and the networks drawn from them."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -12,53 +12,11 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from devote.core.errors import UserError
-from devote.nets.functions import cos
+from devote.nets.fourier import FourierNet
 
 Readout = Literal["ones", "normal", "uniform"]
 Trains = Literal["all", "readout"]
 Init = Literal["fan_in", "fan_out"]
-
-
-class FourierNet(eqx.Module):
-    """An RFN on plain arrays, sqrt(2/m) w' cos(Omega' x + b), plus a constant where the readout has
-    one; `nets.fourier` has the same function of observations and actions."""
-
-    frequencies: Float[Array, "inputs features"]
-    phases: Float[Array, "features"]
-    readout: Float[Array, "features"]
-    bias: Float[Array, ""] | None
-
-    def __call__(self, x: Float[Array, "rows inputs"]) -> Float[Array, "rows"]:
-        value = _fourier(x, self.frequencies, self.phases, self.readout)
-        return value if self.bias is None else value + self.bias
-
-
-@jax.custom_vjp
-def _fourier(x: Array, frequencies: Array, phases: Array, readout: Array) -> Array:
-    return np.float32(np.sqrt(2 / readout.size)) * (cos(x @ frequencies + phases) @ readout)
-
-
-def _fourier_forward(
-    x: Array, frequencies: Array, phases: Array, readout: Array
-) -> tuple[Array, tuple[Array, ...]]:
-    angle = x @ frequencies + phases
-    cosine, sine = cos(angle), cos(angle - np.float32(np.pi / 2))
-    scale = np.float32(np.sqrt(2 / readout.size))
-    return scale * (cosine @ readout), (x, frequencies, readout, cosine, sine)
-
-
-def _fourier_backward(kept: tuple[Array, ...], out: Array) -> tuple[Array, ...]:
-    # Automatic differentiation would form the gradient of every angle; scaling the rows of x and
-    # the columns of the result instead leaves two products and no pass over rows times features.
-    x, frequencies, readout, cosine, sine = kept
-    out = np.float32(np.sqrt(2 / readout.size)) * out
-    with_one = jnp.concatenate([x, jnp.ones_like(x[:, :1])], axis=1)
-    entry = -((with_one * out[:, None]).T @ sine) * readout
-    inputs = -((out[:, None] * sine) * readout) @ frequencies.T
-    return inputs, entry[:-1], entry[-1], out @ cosine
-
-
-_fourier.defvjp(_fourier_forward, _fourier_backward)
 
 
 class Perceptron(eqx.Module):
@@ -75,15 +33,15 @@ class Perceptron(eqx.Module):
 
 @dataclass(frozen=True)
 class RFN:
-    """A Randomized Fourier Network: approximately a draw from a GP with an RBF kernel."""
+    """Randomized Fourier Network: approximately a draw from a GP with an RBF kernel."""
 
     length_scale: float | Literal["auto"] = 0.25
-    """In the units of the inputs; "auto" chooses from the training data (`length_scale.py`)."""
+    """In the units of the inputs; "auto" chooses it from the training data (`length_scale.py`)."""
     features: int = 1024  # paper
     readout: Readout = "ones"
     """Ones (paper) or "normal", variance 1; "uniform" (authors' code), variance 1/3."""
     trains: Trains = "all"
-    """What of the corrector learns: everything, or the readout alone as in the authors' code."""
+    """What the corrector trains: everything, or only the readout, as in the authors' code."""
 
     def __post_init__(self) -> None:
         if isinstance(self.length_scale, str):
@@ -97,10 +55,8 @@ class RFN:
         _check(self.trains in get_args(Trains), f"one of {get_args(Trains)}", self.trains)
 
     def draw(self, generator: np.random.Generator, members: int, inputs: int) -> FourierNet:
-        """Fresh networks along a leading member axis.
-
-        Drawn by NumPy: compiling JAX's generator for every new shape took longer than short fits.
-        """
+        """Fresh networks along a leading member axis, drawn by NumPy: compiling JAX's generator for
+        every new shape took longer than short fits."""
         if isinstance(self.length_scale, str):
             raise UserError("a chosen length scale", "auto", "call `choose_length_scale` first")
         shape = (members, self.features)
@@ -112,13 +68,13 @@ class RFN:
         elif self.readout == "normal":
             weights = generator.normal(size=shape)
         else:
-            # A linear layer of m inputs and one output, initialised by fan-out: weights in +-1.
+            # a linear layer of m inputs and one output, initialised by fan-out
             weights = generator.uniform(-1.0, 1.0, shape)
             bias = generator.uniform(-1.0, 1.0, members) * self.features**-0.5
         return _single(FourierNet(frequencies, phases, weights, bias))  # type: ignore[arg-type]
 
     def trained(self, net: FourierNet) -> FourierNet:
-        """True on the parameters of a corrector that learn."""
+        """True on the trained parameters of a corrector."""
         entry = self.trains == "all"
         bias = None if net.bias is None else True
         return FourierNet(entry, entry, True, bias)  # type: ignore[arg-type]
@@ -126,7 +82,7 @@ class RFN:
 
 @dataclass(frozen=True)
 class MLP:
-    """A randomly initialised ReLU network, the customary prior."""
+    """Randomly initialised ReLU network, the usual prior."""
 
     width: int = 100  # paper
     depth: int = 2  # paper
@@ -139,11 +95,8 @@ class MLP:
         _check(self.init in get_args(Init), f"one of {get_args(Init)}", self.init)
 
     def draw(self, generator: np.random.Generator, members: int, inputs: int) -> Perceptron:
-        """Fresh networks along a leading member axis.
-
-        Weights are uniform in +-1/sqrt(fan-in), or by fan-out as in the authors' code; biases are
-        uniform in +-1/sqrt(fan-in) in both.
-        """
+        """Fresh networks along a leading member axis; weights are uniform in +-1/sqrt(fan), biases
+        in +-1/sqrt(fan-in)."""
         weights, biases = [], []
         for size_in, size_out in pairwise((inputs, *[self.width] * self.depth, 1)):
             fan = size_in if self.init == "fan_in" else size_out
@@ -161,8 +114,8 @@ Net = FourierNet | Perceptron
 
 
 def at_least(least: int, value: object) -> bool:
-    """Whether it is a whole number and not smaller."""
-    return isinstance(value, Integral) and int(value) >= least
+    """Whether it is a whole number from `least` to 2^31."""
+    return isinstance(value, Integral) and least <= int(value) < 2**31
 
 
 def _single(net: Any) -> Any:

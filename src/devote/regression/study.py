@@ -1,4 +1,4 @@
-"""The calibration study as a value, and its cells: a model fitted to all splits of a dataset.
+"""The calibration study's settings and its cells: one model fitted to all splits of a dataset.
 
 `python -m devote.regression.study paper --data DIR` computes every missing cell, then the table.
 """
@@ -6,7 +6,6 @@
 import io
 import json
 import time
-import zipfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -16,10 +15,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from devote.core.arrays import write_npz
+from devote.core.arrays import read_npz, write_npz
 from devote.core.durable import atomic_write
 from devote.core.errors import UserError
-from devote.core.settings import defaults, differences, digest
+from devote.core.settings import defaults, differences, digest, read_fields
 from devote.regression.data import GP, Dataset, gap_dataset, gp_arrays, gp_dataset, scaled_table
 from devote.regression.length_scale import choose_length_scale
 from devote.regression.models import (
@@ -47,11 +46,17 @@ SIZES = tuple(ModelSpec("mlp", (w, depth)) for depth in (1, 2) for w in (50, 100
 FAST = ("concrete", "energy", "wine", "yacht", GP)
 ROOT = Path("runs/calibration")
 ENSEMBLE_ONLY = "variant.ensemble_loss"
-"""No other model depends on it."""
+"""The setting of the bootstrapped ensemble alone."""
 NO_RESULTS = {"out", "data", "datasets", "models", "scope", "rows", "training.layout"}
 """Settings that no result depends on."""
 SAVE_SECONDS = 60.0
-"""Least seconds between two checkpoints of a fit that is not at its end."""
+"""Minimum time between two checkpoints of a fit."""
+
+AGAIN = "delete it: the cell is computed again"
+RESULT: dict[str, Any] = dict(dataset=str, model=str, settings=dict, cpu_seconds=float)
+RESULT |= dict(seconds=float, sittings=tuple[tuple[float, ...], ...])
+RESULT |= dict(splits=tuple[dict, ...], pooled=dict | None)
+"""The fields of a cell's file, and their types."""
 
 
 @dataclass(frozen=True)
@@ -61,11 +66,11 @@ class CalibrationStudy:
     preset: str = "paper"
     out: Path = ROOT / "paper"
     data: Path | None = None
-    """Directory of the UCI tables; else DEVOTE_DATA, else the cache, else a download."""
+    """Directory of the UCI tables; by default DEVOTE_DATA, else the cache, else a download."""
     datasets: tuple[str, ...] = ()
-    """All of `scope` where empty."""
+    """Empty: all of `scope`."""
     models: tuple[str, ...] = ()
-    """All of `rows` where empty."""
+    """Empty: all of `rows`."""
     scope: Literal["whole", "fast"] = "whole"
     rows: Literal["table", "ablations"] = "table"
     splits: int = 10  # paper
@@ -74,12 +79,12 @@ class CalibrationStudy:
     training: FitSettings = field(default_factory=FitSettings)
 
     def __post_init__(self) -> None:
-        if self.splits < 1 or self.members < 2:
+        if not (1 <= self.splits <= 1000 and 2 <= self.members <= 1000):
             got = f"{self.splits} and {self.members}"
-            raise UserError("at least 1 split and 2 members", got, "raise them")
+            raise UserError("1 to 1,000 splits and 2 to 1,000 members", got, "change them")
 
     def chosen_datasets(self) -> tuple[str, ...]:
-        """Named or implied datasets, refused where unknown."""
+        """The datasets of the study; unknown names are refused."""
         chosen = self.datasets or (COLUMNS if self.scope == "whole" else FAST)
         unknown = sorted(set(chosen) - set(COLUMNS))
         if unknown:
@@ -87,40 +92,49 @@ class CalibrationStudy:
         return chosen
 
     def cells(self) -> list["CalibrationCell"]:
-        """The cells asked for, the largest dataset first; the exact GP knows the GP task alone."""
-        implied = TABLE_MODELS if self.rows == "table" else (*LENGTHS, AUTO, *SIZES)
-        models = tuple(map(parse_model, self.models)) or implied
-        cost = {name: table.shape[0] for name, table in TABLES.items()}
-        by_cost = sorted(self.chosen_datasets(), key=lambda name: -cost.get(name, 0))
+        """The study's cells, largest dataset first; the exact GP has the GP task only."""
+        usual = TABLE_MODELS if self.rows == "table" else (*LENGTHS, AUTO, *SIZES)
+        models = tuple(map(parse_model, self.models)) or usual
         return [
             CalibrationCell(self, name, model)
-            for name in by_cost
+            for name in sorted(self.chosen_datasets(), key=lambda name: -_rows(name))
             for model in models
             if model != REFERENCE or name == GP
         ]
 
     def scores(self) -> list[ModelScores]:
-        """Of the finished cells among those asked for, of these settings only."""
-        found = [cell.result() for cell in self.cells() if cell.model != MEAN]
-        return [read_scores(result) for result in found if result is not None]
+        """The scores of all finished cells."""
+        scores = []
+        for cell in self.cells():
+            try:
+                if cell.model != MEAN and (result := cell.result()) is not None:
+                    scores.append(read_scores(result))
+            except (KeyError, TypeError, IndexError, AttributeError) as error:
+                raise UserError(f"scores in {cell.path}", f"{error!r:.80}", AGAIN) from error
+        return scores
 
     def settings(self, model: ModelSpec) -> dict[str, Any]:
-        """What a model's results depend on besides the dataset, by dotted name."""
+        """The settings that a model's results depend on, by dotted name."""
         named = {"preset": self.preset, "splits": self.splits, "members": self.members}
         named |= {f"variant.{name}": value for name, value in asdict(self.variant).items()}
         named |= {f"training.{name}": value for name, value in asdict(self.training).items()}
         return {n: v for n, v in named.items() if n not in unused(model)}
 
     def write_drawings(self) -> dict[str, dict[str, np.ndarray]]:
-        """What the figures of the GP task show besides the models' answers, also as files."""
+        """Write and return what the figures of the GP task show besides the models' answers."""
         drawn = {"priors": prior_draws(self.variant), "task": gp_arrays(self.splits)}
         for name, arrays in drawn.items():
             write_arrays(self.out / GP / f"{name}.npz", arrays)
         return drawn
 
 
+def _rows(dataset: str) -> int:
+    """Rows of a UCI table; 0 for the GP task."""
+    return TABLES[dataset].shape[0] if dataset in TABLES else 0
+
+
 def unused(model: ModelSpec) -> set[str]:
-    """Settings that the results of a model do not depend on."""
+    """Settings that a model's results do not depend on."""
     return NO_RESULTS if model == ENSEMBLE else NO_RESULTS | {ENSEMBLE_ONLY}
 
 
@@ -147,7 +161,7 @@ PRESETS = {
 
 @dataclass(frozen=True)
 class CalibrationCell:
-    """A model on all splits of a dataset: a cell of `experiments`, made once and never again."""
+    """One model on all splits of a dataset, as a cell of `experiments`."""
 
     study: CalibrationStudy
     dataset: str
@@ -155,75 +169,73 @@ class CalibrationCell:
 
     @property
     def name(self) -> str:
-        """Where it goes, dataset and model."""
+        """Study, dataset and model."""
         return f"calibration {self.study.out.name} {self.dataset} {self.model}"
 
     @property
     def digest(self) -> str:
-        """Hash of dataset, model and the settings that are not at their class's default.
-
-        A setting added later, whose default is what was done before, makes no old cell a stranger.
-        """
+        """Hash of dataset, model and all settings that are not at their default, so that adding a
+        setting whose default is today's behaviour keeps the cells of before."""
         named, usual = self.study.settings(self.model), defaults(self.study)
         chosen = {name: value for name, value in named.items() if name not in usual}
         return digest(chosen | {"dataset": self.dataset, "model": str(self.model)})
 
     @property
     def identity(self) -> str:
-        """The name of its place and its digest: studies in different places share no results,
-        though a cell may have the same settings in both."""
+        """The study's directory name and the digest: studies in two directories share no cells."""
         return f"{self.study.out.name}-{self.digest}"
 
     @property
     def path(self) -> Path:
-        """The scores; the arrays are beside them."""
+        """File of the scores; the arrays are beside it."""
         return self.study.out / self.dataset / f"{self.model}.json"
 
     @property
     def record(self) -> Path:
-        """Not among the results, which are found by their names."""
+        """File of the engine's record."""
         return self.study.out / "records" / self.dataset / f"{self.model}.json"
 
     @property
     def needs(self) -> tuple["CalibrationCell", ...]:
-        """The separate mean; for the automatic length the cells it is put together from."""
+        """The cell of the separate mean; for the automatic length also those it is composed of."""
         models = () if self.model == MEAN else (MEAN, *LENGTHS) if self.model == AUTO else (MEAN,)
         return tuple(replace(self, model=model) for model in models)
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """The same fit; then the same model; then any fit."""
+        """Names to estimate its duration by: this fit, then this model, then any fit."""
         variant = f"calibration {self.study.out.name}"
         own = (f"{variant} {self.dataset} {self.model}", f"{variant} {self.model}")
         return (*own, f"calibration {self.study.preset}")
 
     @property
     def size(self) -> float:
-        """Thousands of rows, times splits, times epochs, in units of an ensemble; 0 for no fit."""
+        """Cost: thousands of rows times splits times epochs, relative to an ensemble's members; 0
+        if nothing is fitted."""
         if not self.stages:
             return 0.0
-        rows = TABLES[self.dataset].shape[0] if self.dataset in TABLES else 150
+        rows = _rows(self.dataset) or 150
         share = (1 if self.model == MEAN else self.study.members) / self.study.members
         return rows * self.study.splits * self.study.training.epochs * share / 1000
 
     @property
     def stages(self) -> dict[str, Path]:
-        """The fits of the cell in their order, and the files of their checkpoints."""
+        """The fits of the cell in order, with their checkpoint files."""
         names = ["fit"] if self.model not in (AUTO, REFERENCE) else []
         if self.model == MEAN and self.dataset != GP:
             names = ["reference", "fit"]
         return {name: self.path.with_suffix(f".{name}.state.npz") for name in names}
 
     def finished(self) -> bool:
-        """Whether scores of these settings are there."""
+        """Whether scores with these settings exist."""
         return self.path.is_file() and not self._changes()
 
     def outdated(self) -> bool:
-        """Whether scores of other settings are in the way."""
+        """Whether the file has scores of other settings."""
         return self.path.is_file() and bool(self._changes())
 
     def make(self) -> bool:
-        """Fit, ask, score, write."""
+        """Fit, predict, score and write."""
         changes = self._changes() if self.path.is_file() else {}
         if changes:
             got = ", ".join(f"{name}={value}" for name, value in changes.items())
@@ -251,10 +263,10 @@ class CalibrationCell:
         return True
 
     def progress(self) -> float:
-        """Share of the epochs that are on disk."""
+        """Share of the epochs done, by the checkpoints on disk."""
         if self.finished():
             return 1.0
-        # The reference is one fit to the whole table, the mean one to about 0.6 of it per split.
+        # The reference is one fit to the whole table, the mean one fit to 0.6 of it per split.
         weight = {"reference": 1.0, "fit": 0.6 * self.study.splits}
         total = sum(weight[stage] for stage in self.stages)
         done = 0.0
@@ -264,12 +276,12 @@ class CalibrationCell:
         return done / total if total else 0.0
 
     def seconds(self) -> float | None:
-        """Time of all processes that worked on it, as far as it was kept."""
+        """Wall time of all processes that worked on it."""
         result = self.result()
         return None if result is None else result["seconds"]
 
     def describe(self) -> Mapping[str, Any]:
-        """Enough to do it again."""
+        """The command, seeds and settings that make it again."""
         base, settings = PRESETS[self.study.preset][1], self.study.settings(self.model)
         words = ["python -m devote.regression.study", self.study.preset]
         words += ["--datasets", self.dataset, "--models", str(self.model)]
@@ -286,22 +298,19 @@ class CalibrationCell:
         }
 
     def result(self) -> dict[str, Any] | None:
-        """What `make` wrote, if it is there and of these settings."""
+        """What `make` wrote, if it has these settings."""
         return self._read() if self.finished() else None
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Answers at the asked inputs of every split."""
-        return read_arrays(self.path.with_suffix(".npz"))
+        """Predictions at `Dataset.queries` of every split."""
+        return read_npz(self.path.with_suffix(".npz"))
 
     def _read(self) -> dict[str, Any]:
-        try:
-            return json.loads(self.path.read_bytes())
-        except ValueError as error:
-            fix = "delete it: the cell is computed again"
-            raise UserError(f"JSON in {self.path}", f"a damaged file ({error})", fix) from error
+        return read_fields(self.path, RESULT, AGAIN)
 
     def _changes(self) -> dict[str, Any]:
-        """Saved settings with another value now; one that was not saved must be at its default."""
+        """Saved settings that differ from the study's; a setting that was not saved counts as its
+        default."""
         saved, without = self._read()["settings"], unused(self.model)
         known = defaults(self.study) | without | saved.keys()
         new = [name for name in self.study.settings(self.model) if name not in known]
@@ -314,8 +323,8 @@ class CalibrationCell:
         return gap_dataset(*table, reference, self.study.splits, self.study.variant.ties)
 
     def _fit_means(self, fits: "FitCheckpoints") -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """The separate mean of every split and, for a UCI table, the reference f at all its rows:
-        the denoised proxy of the target, a mean predictor of the whole table."""
+        """The separate mean of every split and, for a UCI table, the reference f at all rows: a
+        mean predictor fitted to the whole table, which stands in for the noiseless target."""
         variant, training = self.study.variant, self.study.training
         reference = np.zeros(0, np.float32)
         if self.dataset != GP:
@@ -328,7 +337,7 @@ class CalibrationCell:
         return {"mean": mean, "reference": reference, "rows": np.array(data.digest)}, {"splits": []}
 
     def _fit_model(self, fits: "FitCheckpoints") -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """Answers of a model as they are stored, and the scores of just these numbers."""
+        """A model's predictions in single precision, as they are stored, and their scores."""
         separate = replace(self, model=MEAN)
         means = separate.arrays()
         data = self._data(means["reference"])
@@ -352,27 +361,21 @@ class CalibrationCell:
         return {"mean": mean, "std": std}, found
 
     def _assembled(self, data: Dataset, mean: np.ndarray) -> tuple[Answer, list[float]]:
-        """Each split's answer from the cell of the length that its training data chooses."""
-        trains = [split.train for split in data.splits]
-        lengths = [choose_length_scale(train.x, train.y, unit=1.0) for train in trains]
-        fixed = {
-            n: replace(self, model=ModelSpec("rfn", (n,))).arrays()["std"] for n in set(lengths)
-        }
+        """Each split's prediction from the cell of the length that its training data chooses."""
+        lengths = [choose_length_scale(s.train.x, s.train.y, unit=1.0) for s in data.splits]
+        cells = {n: replace(self, model=ModelSpec("rfn", (n,))) for n in set(lengths)}
+        fixed = {length: cell.arrays()["std"] for length, cell in cells.items()}
         std = np.stack([fixed[length][split] for split, length in enumerate(lengths)])
         return Answer(mean, std), lengths
 
 
 def _with_null(scores: Mapping[str, float]) -> dict[str, float | None]:
-    """As JSON has them: a score that is no number is null."""
+    """NaN as None, for JSON."""
     return {name: value if np.isfinite(value) else None for name, value in scores.items()}
 
 
-NOT_WHOLE = (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile)
-"""What reading raises where there is no file, or an empty, cut or damaged one."""
-
-
 class FitCheckpoints:
-    """The fits of a cell on disk, so that a killed one goes on; and when it was worked on."""
+    """Checkpoints of a cell's fits, from which a killed process resumes, and its working times."""
 
     def __init__(self, paths: Mapping[str, Path], digest: str) -> None:
         self.paths, self.digest = paths, digest
@@ -387,29 +390,29 @@ class FitCheckpoints:
         return FitCheckpoint(self, self.paths[name])
 
     def sittings(self) -> np.ndarray:
-        """Start and end of every process that worked on it, the present one included, in seconds
-        since 1970."""
+        """Start and end of every process that worked on it, this one included, in seconds since
+        1970."""
         return np.concatenate([self._earlier, [[self._started, time.time()]]])
 
     def cpu_seconds(self) -> float:
-        """Processor time of all of them, as far as it was kept."""
+        """Processor time of all of them."""
         return self._earlier_cpu + time.process_time() - self._cpu
 
     def clear(self) -> None:
-        """Forget the state: the cell is written."""
+        """Delete the checkpoints of a finished cell."""
         for path in self.paths.values():
             path.unlink(missing_ok=True)
 
 
 class FitCheckpoint:
-    """One fit: asked before the first epoch where it was, saved after chunks of epochs."""
+    """The checkpoint of one fit: restored before the first epoch, saved after chunks of epochs."""
 
     def __init__(self, fits: FitCheckpoints, path: Path) -> None:
         self.fits, self.path = fits, path
         self._written = time.monotonic()
 
     def restore(self, state: Any) -> tuple[Any, int]:
-        """The state after some epochs and their number; the given state and 0 if none is kept."""
+        """The saved state and its number of epochs; the given state and 0 if none is saved."""
         kept = _read_state(self.path, self.fits.digest)
         if kept is None:
             return state, 0
@@ -418,34 +421,28 @@ class FitCheckpoint:
         for leaf, old in zip(leaves, found, strict=True):
             if old is None or (old.shape, old.dtype) != (leaf.shape, leaf.dtype):
                 return state, 0
-        # copies: the compiled program overwrites what it is given
+        # copies: the compiled program donates its input
         return jax.tree.unflatten(structure, [jnp.array(old) for old in found]), int(kept["done"])
 
     def save(self, state: Any, done: int, total: int) -> None:
-        """Write the state if the last time is long ago or the fit is at its end."""
+        """Write the state, at most once per `SAVE_SECONDS` before the end of the fit."""
         if done < total and time.monotonic() - self._written < SAVE_SECONDS:
             return
-        leaves = {f"leaf{i}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(state))}
-        facts = {
-            "digest": np.array(self.fits.digest),
-            "done": np.array(done),
-            "total": np.array(total),
-            "sittings": self.fits.sittings(),
-            "cpu": np.array(self.fits.cpu_seconds()),
-        }
-        write_arrays(self.path, leaves | facts, compressed=False)
+        arrays = {f"leaf{i}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(state))}
+        facts = {"digest": self.fits.digest, "done": done, "total": total}
+        facts |= {"sittings": self.fits.sittings(), "cpu": self.fits.cpu_seconds()}
+        arrays |= {name: np.array(value) for name, value in facts.items()}
+        write_arrays(self.path, arrays, compressed=False)
         self._written = time.monotonic()
 
 
 def _read_state(path: Path, digest: str, *names: str) -> dict[str, np.ndarray] | None:
-    """What is kept of a fit, or the named arrays of it alone; None if nothing is, or of other
-    settings, or not whole."""
+    """A checkpoint of these settings, or its named arrays only; None if there is no intact one."""
     try:
-        with np.load(path, allow_pickle=False) as kept:
-            mine = str(kept["digest"]) == digest
-            return {name: kept[name] for name in names or kept.files} if mine else None
-    except NOT_WHOLE:
+        kept = read_npz(path, ("digest", *names) if names else ())
+    except (OSError, UserError):
         return None
+    return kept if str(kept.get("digest")) == digest else None
 
 
 def write_arrays(path: Path, arrays: Mapping[str, np.ndarray], compressed: bool = True) -> None:
@@ -454,12 +451,6 @@ def write_arrays(path: Path, arrays: Mapping[str, np.ndarray], compressed: bool 
     write_npz(buffer, arrays, compressed)
     path.parent.mkdir(parents=True, exist_ok=True)
     atomic_write(path, buffer.getvalue())
-
-
-def read_arrays(path: Path) -> dict[str, np.ndarray]:
-    """What `write_arrays` wrote."""
-    with np.load(path, allow_pickle=False) as file:
-        return dict(file)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,4 @@
-"""Scores of the models, as estimates over splits and sets, and the paper's calibration table with
-ours beside it."""
+"""Scores of the models over splits and datasets, and our calibration table beside the paper's."""
 
 import csv
 import io
@@ -18,7 +17,7 @@ COLUMNS = (*UCI, GP)
 MLP_PRIOR = ModelSpec("mlp", (100, 2))
 TABLE_MODELS = (ENSEMBLE, MLP_PRIOR, *LENGTHS[:2], REFERENCE)
 AUROC, RHO, POOLED = "auroc_y", "rho_f", "pooled_rho_f"
-"""Headline choices: a misfit errs against the observation, the correlation is with |f - mu|."""
+"""Our headline scores: misfits by the error against y, and the correlation with |f - mu|."""
 BLOCKS = (
     ("AUROC, misfit OOD (misfits err against y)", AUROC),
     ("Correlation of |f - mu| and sigma", RHO),
@@ -65,42 +64,37 @@ def pooled(data: Dataset, mean: np.ndarray, std: np.ndarray) -> dict[str, float]
 
 
 def _errors(split: Split, name: str, mean: np.ndarray) -> np.ndarray:
-    """Of a mean at the points inside, then outside, against y or f."""
+    """Errors of a mean against y or f, at the points inside, then outside."""
     target = np.concatenate([getattr(points, name) for points in (split.inside, split.outside)])
     return target - mean[: len(target)]
 
 
 class ModelScores(NamedTuple):
-    """A model on a dataset: every score of every split, and how long it took."""
+    """All scores of a model on a dataset."""
 
     model: ModelSpec
     dataset: str
     splits: Mapping[str, Sequence[float]]
     seconds: float = 0.0
     pooled: Mapping[str, float] = {}
-    """Scores of the points of all splits together."""
+    """Scores over the points of all splits."""
     lengths: Sequence[float] = ()
-    """What the automatic length scale chose in every split."""
+    """The automatic length scale's choice in every split."""
 
     def estimate(self, score: str) -> Estimate:
-        """Over the splits that have a value; NaN where the score is not known."""
+        """Over the splits that have a value; NaN for an unknown score."""
         if score in self.pooled:
-            return Estimate(self.pooled[score], float("nan"), self.asked)
+            return Estimate(self.pooled[score], float("nan"), self.num_splits)
         return over_splits(self.splits.get(score, ()))
 
     @property
-    def asked(self) -> int:
-        """How many splits there are, with a value or without."""
+    def num_splits(self) -> int:
+        """Number of splits, with a value or without."""
         return len(next(iter(self.splits.values()), ()))
-
-    @property
-    def scores(self) -> list[str]:
-        """Names of all scores."""
-        return [*self.splits, *self.pooled]
 
 
 def read_scores(result: Mapping[str, Any]) -> ModelScores:
-    """A cell from what was written of it."""
+    """The scores in a cell's file."""
     nan, rows = float("nan"), result["splits"]
     splits = {name: [nan if row[name] is None else row[name] for row in rows] for name in rows[0]}
     pooled = {f"pooled_{n}": nan if v is None else v for n, v in result["pooled"].items()}
@@ -110,9 +104,30 @@ def read_scores(result: Mapping[str, Any]) -> ModelScores:
     )
 
 
+class RecordedScores(NamedTuple):
+    """The estimates of a model on a dataset, as in a table."""
+
+    model: ModelSpec
+    dataset: str
+    estimates: Mapping[str, Estimate]
+
+    def estimate(self, score: str) -> Estimate:
+        """As `ModelScores.estimate`."""
+        return self.estimates.get(score, Estimate(float("nan"), float("nan"), 0))
+
+
+def read_csv(text: str) -> list[RecordedScores]:
+    """The estimates in a `table.csv`."""
+    found: dict[tuple[str, str], dict[str, Estimate]] = {}
+    for row in csv.DictReader(io.StringIO(text)):
+        mean, error = (float(row[name] or "nan") for name in ("mean", "standard_error"))
+        scores = found.setdefault((row["model"], row["dataset"]), {})
+        scores[row["score"]] = Estimate(mean, error, int(row["splits"]))
+    return [RecordedScores(parse_model(m), d, e) for (m, d), e in found.items() if d in COLUMNS]
+
+
 def find(cells: Sequence[ModelScores], model: ModelSpec, score: str, column: str) -> Estimate:
-    """The score of a model on a dataset, or "mean": over the UCI sets that the cells have, NaN
-    where the model lacks one of them."""
+    """A model's score on a dataset, or for "mean" over all UCI sets of the cells."""
     found = {c.dataset: c.estimate(score) for c in cells if c.model == model}
     nothing = Estimate(float("nan"), float("nan"), 0)
     if column == "mean":
@@ -122,11 +137,8 @@ def find(cells: Sequence[ModelScores], model: ModelSpec, score: str, column: str
 
 
 def regret(cells: Sequence[ModelScores], score: str = AUROC) -> dict[str, Estimate]:
-    """Per dataset, how far the automatic length is below the best of the fixed ones.
-
-    The best is that with the highest mean over splits; the standard error is that of the
-    difference, split by split. "mean" is over the UCI sets that are there.
-    """
+    """How far the automatic length is below the best fixed one, per dataset, and "mean" over the
+    UCI sets. The best has the highest mean; the standard error is that of the paired difference."""
     found = {(c.model, c.dataset): np.asarray(c.splits[score]) for c in cells if c.splits}
     complete = [n for n in COLUMNS if all((m, n) in found for m in (*LENGTHS, AUTO))]
     regrets = {}
@@ -139,18 +151,18 @@ def regret(cells: Sequence[ModelScores], score: str = AUROC) -> dict[str, Estima
 
 
 def markdown_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A table in Markdown, without a last newline."""
+    """A Markdown table, without final newline."""
     lines = [header, ["---"] * len(header), *rows]
     return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
 
 
 def as_csv(cells: Sequence[ModelScores]) -> str:
-    """One line per model, dataset and score: ours, its standard error, the paper's."""
+    """One line per model, dataset and score: ours, standard error, the paper's."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["model", "dataset", "score", "mean", "standard_error", "splits", "paper"])
     for cell in cells:
-        for score in cell.scores:
+        for score in (*cell.splits, *cell.pooled):
             estimate = cell.estimate(score)
             paper = None if "separate" in score else _paper(cell.model, score, cell.dataset)
             row = [cell.model, cell.dataset, score, *map(_number, estimate[:2]), estimate.splits]
@@ -160,8 +172,18 @@ def as_csv(cells: Sequence[ModelScores]) -> str:
     return text.getvalue()
 
 
+def splits_csv(cells: Sequence[ModelScores]) -> str:
+    """Every score of every split, from which each entry of the table can be recomputed."""
+    lines = ["model,dataset,score,split,value"]
+    for cell in cells:
+        for name, values in cell.splits.items():
+            start = f"{cell.model},{cell.dataset},{name}"
+            lines += [f"{start},{split},{_number(value)}" for split, value in enumerate(values)]
+    return "\n".join(lines) + "\n"
+
+
 def as_markdown(cells: Sequence[ModelScores], preset: str) -> str:
-    """Ours (paper's); bold is the best of ours in a column, underlined the second."""
+    """Ours (paper's); our best model in a column is bold, the second underlined."""
     names = {cell.model for cell in cells}
     others = sorted(names - set(TABLE_MODELS), key=_order)
     models = [m for m in TABLE_MODELS if m in names] + others
@@ -183,17 +205,17 @@ def as_markdown(cells: Sequence[ModelScores], preset: str) -> str:
 
 
 def _sets(cells: Sequence[ModelScores]) -> list[str]:
-    """The UCI sets that there are cells of."""
+    """The UCI sets among the cells."""
     return [name for name in UCI if any(cell.dataset == name for cell in cells)]
 
 
 def _order(model: ModelSpec) -> tuple[str, list[float]]:
-    """Kinds apart; within one by depth and width, or by length, and the automatic length last."""
+    """By kind, then by depth and width, or by length, the automatic one last."""
     return model.kind, [*reversed(model.size)] or [float("inf")]
 
 
 def _regrets(cells: Sequence[ModelScores]) -> str:
-    """What the automatic length scale chose and what that cost; nothing where it is not known."""
+    """The automatic length scale's choices and regret; empty if there are none."""
     lost = regret(cells)
     if not lost:
         return ""
@@ -210,35 +232,27 @@ def _regrets(cells: Sequence[ModelScores]) -> str:
 def _column(
     cells: Sequence[ModelScores], models: list[ModelSpec], score: str, name: str
 ) -> dict[ModelSpec, str]:
-    """Texts of one column, marked."""
+    """Entries of one column, the best two marked."""
     ours = {model: find(cells, model, score, name) for model in models}
     sets = _sets(cells) if name == "mean" else [name]
-    asked = {cell.model: cell.asked for cell in cells if cell.dataset == name}
-    texts = {model: _text(estimate) for model, estimate in ours.items()}
-    rivals = [m for m in models if texts[m] != "-" and m != REFERENCE]
+    counts = {cell.model: cell.num_splits for cell in cells if cell.dataset == name}
+    rivals = [m for m in models if not np.isnan(ours[m].mean) and m != REFERENCE]
     ranked = sorted(rivals, key=lambda m: -ours[m].mean)
-    for model, mark in zip(ranked[:2], ("**{}**", "<u>{}</u>"), strict=False):
-        texts[model] = mark.format(texts[model])
+    marks = dict(zip(ranked, ("**{}**", "<u>{}</u>"), strict=False))
+    texts = {m: with_error(estimate, marks.get(m, "{}")) for m, estimate in ours.items()}
     for model, estimate in ours.items():
-        texts[model] += _error(estimate)
-        if estimate.splits < asked.get(model, 0):
+        if estimate.splits < counts.get(model, 0):
             texts[model] += f" (n={estimate.splits})"
         paper = paper_mean(model, score, sets)
         texts[model] += "" if paper is None else f" ({paper:.3f})"
     return texts
 
 
-def with_error(estimate: Estimate) -> str:
-    """The mean with its standard error, as far as there are any."""
-    return _text(estimate) + _error(estimate)
-
-
-def _text(estimate: Estimate) -> str:
-    return "-" if np.isnan(estimate.mean) else f"{estimate.mean:.3f}"
-
-
-def _error(estimate: Estimate) -> str:
-    return f" ± {estimate.error:.3f}" if np.isfinite(estimate.error) else ""
+def with_error(estimate: Estimate, mark: str = "{}") -> str:
+    """The mean with its standard error, if they exist."""
+    mean = "-" if np.isnan(estimate.mean) else f"{estimate.mean:.3f}"
+    error = f" ± {estimate.error:.3f}" if np.isfinite(estimate.error) else ""
+    return mark.format(mean) + error
 
 
 def _paper(model: ModelSpec, score: str, column: str) -> float | None:
@@ -247,7 +261,7 @@ def _paper(model: ModelSpec, score: str, column: str) -> float | None:
 
 
 def paper_mean(model: ModelSpec, score: str, sets: Sequence[str]) -> float | None:
-    """The paper's own mean of the eight UCI sets, or that of its columns for fewer sets."""
+    """The paper's mean of the eight UCI sets as printed, or of its columns for fewer sets."""
     if set(sets) == set(UCI):
         return _paper(model, score, "mean")
     values = [_paper(model, score, name) for name in sets]

@@ -1,4 +1,4 @@
-"""Regression of many small networks in one compiled program: all members, all splits."""
+"""Trains all members of all splits in one compiled program."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ class FitSettings:
     batch_size: int = 256  # paper
     rate: float = 1e-3  # paper
     layout: Layout = "auto"
-    """Networks after one another (they stay in a CPU's cache) or side by side (accelerators)."""
+    """Networks one after another (in a CPU's cache) or in parallel (accelerators)."""
 
     def __post_init__(self) -> None:
         counts = at_least(1, self.epochs) and at_least(1, self.batch_size)
@@ -43,43 +43,43 @@ class FitSettings:
 
 
 class PaddedInputs(NamedTuple):
-    """The inputs of several splits side by side, padded, and how many rows of each are real."""
+    """The padded inputs of several splits, and how many rows of each are real."""
 
     x: Float[Array, "splits rows inputs"]
     real: tuple[int, ...]
 
     @property
     def length(self) -> int:
-        """How many rows there are with the padding."""
+        """Rows including padding."""
         return self.x.shape[1]
 
 
 class Targets(NamedTuple):
-    """What the networks of every split regress on, and how much each row counts."""
+    """Regression targets of every network, and weights of the rows."""
 
     value: Float[Array, "splits members rows"]
     weight: Float[Array, "splits members rows"]
 
 
 class Checkpoint(Protocol):
-    """Keeps the state of a fit, and may give it back to a later process."""
+    """Saves the state of a fit so that a later process can resume it."""
 
     def restore(self, state: Any) -> tuple[Any, int]:
-        """The state to begin with, and how many epochs it has behind it."""
+        """The state to start from, and its number of epochs."""
 
     def save(self, state: Any, done: int, total: int) -> None:
-        """The state after some of the epochs."""
+        """Save the state after `done` epochs."""
 
 
 class _Lane(NamedTuple):
-    """One network while it learns: its trained part and the moments of its optimiser."""
+    """One network in training: its trained part and its optimiser's moments."""
 
     trained: Any
     moments: Any
 
 
 class _Batch(NamedTuple):
-    """What one step sees; `live` is False on padding."""
+    """Data of one step; `live` is False on padding."""
 
     x: Array
     value: Array
@@ -88,7 +88,7 @@ class _Batch(NamedTuple):
 
 
 def pad(values: Sequence[np.ndarray], length: int) -> Float[np.ndarray, "splits length ..."]:
-    """Arrays stacked along a new first axis, zeros after the last row of each."""
+    """Arrays stacked along a new first axis and padded with zeros."""
     stacked = np.zeros((len(values), length, *values[0].shape[1:]), np.float32)
     for row, value in zip(stacked, values, strict=True):
         row[: len(value)] = value
@@ -96,8 +96,8 @@ def pad(values: Sequence[np.ndarray], length: int) -> Float[np.ndarray, "splits 
 
 
 def pad_inputs(inputs: Sequence[np.ndarray], batch_size: int) -> PaddedInputs:
-    """All splits in whole batches; below one batch in a power of two, so that few programs are
-    compiled."""
+    """All splits padded to whole batches, or below one batch to a power of two, so that few
+    programs are compiled."""
     longest = max(len(x) for x in inputs)
     length = min(batch_size, 1 << max(longest - 1, 1).bit_length())
     if longest >= batch_size:
@@ -115,10 +115,10 @@ def train(
     weight_decay: float = 0.0,
     checkpoint: Checkpoint | None = None,
 ) -> Any:
-    """Networks stacked over (splits, members), fitted by weighted least squares.
+    """Fit networks stacked over (splits, members) by weighted least squares.
 
-    `trained` is True on the leaves that learn; members of a split see the same batches, in an
-    order that depends on the seed of the split alone.
+    `trained` is True on the trained leaves. The members of a split see the same batches, in an
+    order that depends on the split's seed only.
     """
     parts, frozen = eqx.partition(nets, trained)
     lanes, behind = _start(parts), 0
@@ -129,7 +129,7 @@ def train(
     ragged = len({-(-count // batch) for count in rows.real}) > 1
     epochs = next(n for n in range(_CHUNK, 0, -1) if settings.epochs % n == 0)
     for done in range(epochs, settings.epochs + 1, epochs):
-        # Drawn for finished epochs too: the later orders depend on how many were drawn.
+        # drawn for finished epochs too: later orders depend on how many were drawn
         orders = batch_orders(generators, rows, epochs)
         if done <= behind:
             continue
@@ -143,10 +143,8 @@ def train(
 def batch_orders(
     generators: Sequence[np.random.Generator], rows: PaddedInputs, epochs: int
 ) -> Int[np.ndarray, "splits epochs rows"]:
-    """Random orders of the real rows, the padding after them.
-
-    Made on the host: sorting random numbers on a CPU device costs more, to compile and to run.
-    """
+    """Random orders of the real rows, followed by the padding; made on the host, because sorting
+    random numbers on a CPU device costs more to compile and to run."""
     orders = np.tile(np.arange(rows.length, dtype=np.int32), (len(generators), epochs, 1))
     for split, generator, count in zip(orders, generators, rows.real, strict=True):
         generator.permuted(split[:, :count], axis=1, out=split[:, :count])
@@ -154,7 +152,7 @@ def batch_orders(
 
 
 def _optimiser(rate: float, weight_decay: float) -> optax.GradientTransformation:
-    # The decay joins the gradient before Adam scales it, as in the optimiser called "Adam".
+    # L2 decay is added to the gradient before Adam scales it, as in torch.optim.Adam
     return optax.chain(
         optax.add_decayed_weights(weight_decay), optax.scale_by_adam(), optax.scale(-rate)
     )
@@ -162,12 +160,12 @@ def _optimiser(rate: float, weight_decay: float) -> optax.GradientTransformation
 
 @jax.jit
 def _start(trained: Any) -> _Lane:
-    # Adam's moments do not depend on rate and decay.
+    # Adam's initial moments do not depend on rate and decay
     return _Lane(trained, jax.vmap(jax.vmap(_optimiser(1.0, 0.0).init))(trained))
 
 
 def each(function: Callable[..., Any], layout: Layout) -> Callable[..., Any]:
-    """`function` over the leading axis of all its arguments, in the wanted layout."""
+    """Map `function` over the leading axis of all arguments, in the given layout."""
     if layout == "auto":
         layout = "loop" if jax.default_backend() == "cpu" else "vmap"
     if layout == "vmap":
@@ -187,7 +185,7 @@ def _run(
     weight_decay: float,
     ragged: bool,
 ) -> _Lane:
-    """Some epochs of every split."""
+    """Train every split for some epochs."""
     batch = min(settings.batch_size, x.shape[1])
     optimiser = _optimiser(settings.rate, weight_decay)
 
@@ -221,7 +219,7 @@ def _descend(
     batch: _Batch,
     ragged: bool,
 ) -> _Lane:
-    """One Adam step on the mean over the real rows of a batch; none where there are no rows."""
+    """One Adam step on the mean loss of a batch's real rows; none if it has no real rows."""
     rows = jnp.sum(batch.live)
 
     def loss(trained: Any) -> Array:
@@ -237,10 +235,8 @@ def _descend(
 def evaluate(
     nets: Any, inputs: Sequence[np.ndarray], layout: Layout = "auto"
 ) -> list[Float[np.ndarray, "members rows"]]:
-    """Outputs of every split's networks at that split's inputs.
-
-    Always whole blocks, so that a row's output does not depend on its company.
-    """
+    """Outputs of every split's networks at its inputs, computed in whole blocks, so that a row's
+    output does not depend on the other rows."""
     length = -(-max(len(x) for x in inputs) // _BLOCK) * _BLOCK
     outputs = np.asarray(_evaluate(nets, jnp.asarray(pad(inputs, length)), layout))
     return [values[:, : len(x)] for values, x in zip(outputs, inputs, strict=True)]

@@ -1,4 +1,4 @@
-"""The eight UCI tables: found in a data directory, else in a cache, else downloaded."""
+"""The eight UCI tables, from a data directory, the cache or a download."""
 
 import hashlib
 import http.client
@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from devote.core.cache import cache_folder
-from devote.core.durable import atomic_write_text
+from devote.core.durable import atomic_write_text, cache_folder
 from devote.core.errors import UserError, not_among
 
 VARIABLE = "DEVOTE_DATA"
@@ -23,7 +22,7 @@ _ARCHIVE = "https://archive.ics.uci.edu/ml/machine-learning-databases"
 
 
 class Source(NamedTuple):
-    """Where a table can be had, and how its text is read."""
+    """A download of a table, and its format."""
 
     url: str
     delimiter: str | None = None
@@ -34,79 +33,65 @@ class Source(NamedTuple):
 
 
 class Table(NamedTuple):
-    """A table: what identifies its values, which columns say nothing, where it can be had."""
+    """A table: its shape, hash, sources and constant columns."""
 
     shape: tuple[int, int]
     sha256: str
-    """Of the table as CSV without header, numbers in the shortest form up to 15 digits."""
+    """Hash of the table as CSV without header, numbers as `.15g`."""
     sources: tuple[Source, ...]
     constant: tuple[int, ...] = ()
 
 
-def _collected(folder: str) -> Source:
-    return Source(f"{_COLLECTION}/{folder}/data/data.txt")
-
-
-TABLES = {
-    "concrete": Table(
-        (1030, 9),
-        "5a128e9b3691404f10718d636a0d55db242e7d0dac572d538d127e2cd39459b9",
-        (_collected("concrete"),),
-    ),
-    "energy": Table(
-        (768, 9),
-        "46dcb8d535014350bb833c51bb492fb7bce9d0379ebedf5482ba01c5da150c40",
-        (_collected("energy"),),
-    ),
-    "kin8nm": Table(
-        (8192, 9),
-        "5bea8b503d19f127c6e7f3842dcbbc5e66c5dd7b5218b2f4e214fe35ef8d5bda",
-        (
-            Source("https://www.openml.org/data/get_csv/3626/kin8nm.csv", ",", header=True),
-            _collected("kin8nm"),
-        ),
-    ),
-    "naval": Table(
-        (11934, 17),
-        "ed94ec50958fd985156d77178cdb64999ff70c91cffa986efc73f5270ba991de",
-        (
-            Source(f"{_ARCHIVE}/00316/UCI%20CBM%20Dataset.zip", member="data.txt"),
-            _collected("naval-propulsion-plant"),
-        ),
-        constant=(8, 11),
-    ),
-    "protein": Table(
-        (45730, 10),
-        "e7a2c4569eaae07b4053520bbd4e9038cb8114d792204214769905298181c893",
-        (
-            Source(f"{_ARCHIVE}/00265/CASP.csv", ",", header=True, target_first=True),
-            _collected("protein-tertiary-structure"),
-        ),
-    ),
-    "power": Table(
-        (9568, 5),
-        "cdcd6986360350a188cc851769caec70ebdaa75791975a63cec7a6488f1207bc",
-        (_collected("power-plant"),),
-    ),
-    "wine": Table(
-        (1599, 12),
-        "1d66c0efa6bfb9401e1e9ef43ac5c01903fd0078e6aa2180265a3e8d93afd8f1",
-        (
-            Source(f"{_ARCHIVE}/wine-quality/winequality-red.csv", ";", header=True),
-            _collected("wine-quality-red"),
-        ),
-    ),
-    "yacht": Table(
-        (308, 7),
-        "b97446828454c4bff91c6448b7c26720bd0b3bc95ded59d6ac0cb3e0c82b6717",
-        (Source(f"{_ARCHIVE}/00243/yacht_hydrodynamics.data"), _collected("yacht")),
-    ),
+_SHAPES = {
+    "concrete": (1030, 9),
+    "energy": (768, 9),
+    "kin8nm": (8192, 9),
+    "naval": (11934, 17),
+    "protein": (45730, 10),
+    "power": (9568, 5),
+    "wine": (1599, 12),
+    "yacht": (308, 7),
 }
+_HASHES = {
+    "concrete": "5a128e9b3691404f10718d636a0d55db242e7d0dac572d538d127e2cd39459b9",
+    "energy": "46dcb8d535014350bb833c51bb492fb7bce9d0379ebedf5482ba01c5da150c40",
+    "kin8nm": "5bea8b503d19f127c6e7f3842dcbbc5e66c5dd7b5218b2f4e214fe35ef8d5bda",
+    "naval": "ed94ec50958fd985156d77178cdb64999ff70c91cffa986efc73f5270ba991de",
+    "protein": "e7a2c4569eaae07b4053520bbd4e9038cb8114d792204214769905298181c893",
+    "power": "cdcd6986360350a188cc851769caec70ebdaa75791975a63cec7a6488f1207bc",
+    "wine": "1d66c0efa6bfb9401e1e9ef43ac5c01903fd0078e6aa2180265a3e8d93afd8f1",
+    "yacht": "b97446828454c4bff91c6448b7c26720bd0b3bc95ded59d6ac0cb3e0c82b6717",
+}
+_CONSTANT = {"naval": (8, 11)}
+_FOLDERS = {
+    "naval": "naval-propulsion-plant",
+    "protein": "protein-tertiary-structure",
+    "power": "power-plant",
+    "wine": "wine-quality-red",
+}
+"""Names in the collection where they differ."""
+_ORIGINALS = {
+    "kin8nm": Source("https://www.openml.org/data/get_csv/3626/kin8nm.csv", ",", header=True),
+    "naval": Source(f"{_ARCHIVE}/00316/UCI%20CBM%20Dataset.zip", member="data.txt"),
+    "protein": Source(f"{_ARCHIVE}/00265/CASP.csv", ",", header=True, target_first=True),
+    "wine": Source(f"{_ARCHIVE}/wine-quality/winequality-red.csv", ";", header=True),
+    "yacht": Source(f"{_ARCHIVE}/00243/yacht_hydrodynamics.data"),
+}
+"""Tried before the collection."""
+
+
+def _table(name: str) -> Table:
+    collected = Source(f"{_COLLECTION}/{_FOLDERS.get(name, name)}/data/data.txt")
+    sources = (_ORIGINALS[name], collected) if name in _ORIGINALS else (collected,)
+    return Table(_SHAPES[name], _HASHES[name], sources, _CONSTANT.get(name, ()))
+
+
+TABLES = {name: _table(name) for name in _SHAPES}
 """In the order of the paper's table."""
 
 
 def load(name: str, directory: Path | str | None = None, download: bool = True) -> np.ndarray:
-    """Inputs and, last, the target; columns that are constant are left out."""
+    """The inputs and, as last column, the target; constant columns are dropped."""
     if name not in TABLES:
         raise not_among("the table", name, list(TABLES))
     table = TABLES[name]
@@ -132,12 +117,12 @@ def _read(place: Path) -> np.ndarray:
 
 
 def as_csv(values: np.ndarray) -> str:
-    """The form in which tables are stored and checked."""
+    """The format in which tables are stored and hashed."""
     return "".join(",".join(f"{value:.15g}" for value in row) + "\n" for row in values)
 
 
 def _places(name: str, directory: Path | str | None) -> list[Path]:
-    """Files to look for, best first; the last is in the cache; an empty variable is unset."""
+    """Files to look for in order; the last is in the cache."""
     folders = (directory, os.environ.get(VARIABLE), cache_folder("uci"))
     return [Path(folder).expanduser() / f"{name}.csv" for folder in folders if folder]
 
@@ -154,7 +139,7 @@ def _download(name: str, table: Table, places: list[Path]) -> np.ndarray:
 
 
 def _parse(raw: bytes, source: Source, table: Table) -> np.ndarray:
-    """The columns of the table; sources with a second target have it last, where it is dropped."""
+    """The table's columns; a second target, which some sources have last, is dropped."""
     if source.member:
         archive = zipfile.ZipFile(io.BytesIO(raw))
         inside = [path for path in archive.namelist() if Path(path).name == source.member]

@@ -1,5 +1,5 @@
 """Experience."""
 
-from devote.replay.ring import Replay
+from devote.replay.ring import Replay, grown
 
-__all__ = ["Replay"]
+__all__ = ["Replay", "grown"]

@@ -33,7 +33,7 @@ def test_rewards_by_hand() -> None:
     action[0] = 0.5
     forces = np.zeros((5, 14, 6))
     forces[1, 3], forces[1, 4, 0] = 0.5, -7.0
-    judged = TASK.judge(qpos, qvel, action, forces)
+    result = TASK.result(qpos, qvel, action, forces)
     wanted = {
         "speed": [3, 4, -1, 1, -2],
         "healthy": [0, 0, 0, -0.5, -0.5],
@@ -42,12 +42,12 @@ def test_rewards_by_hand() -> None:
         "success": [0, 0, 2500, 0, 0],
     }
     for name, values in wanted.items():
-        np.testing.assert_allclose(judged.terms[name], values, atol=1e-9, err_msg=name)
-    np.testing.assert_allclose(judged.reward, np.sum(list(wanted.values()), axis=0))
+        np.testing.assert_allclose(result.terms[name], values, atol=1e-9, err_msg=name)
+    np.testing.assert_allclose(result.reward, np.sum(list(wanted.values()), axis=0))
     assert (
-        judged.terminated.tolist() == judged.success.tolist() == [False, False, True, False, False]
+        result.terminated.tolist() == result.success.tolist() == [False, False, True, False, False]
     )
-    assert not AUTHORS.judge(qpos, qvel, action, forces).terms["contact"].any()
+    assert not AUTHORS.result(qpos, qvel, action, forces).terms["contact"].any()
 
 
 def test_contact_forces_are_mujocos_after_the_constraints() -> None:

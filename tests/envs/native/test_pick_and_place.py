@@ -52,24 +52,24 @@ def test_rewards_by_hand() -> None:
     action = np.zeros((5, 8))
     action[1] = 1.0
     action[3, 0] = -0.5
-    judged = TASK.judge(states(cubes), action)
+    result = TASK.result(states(cubes), action)
     lift = [2 * 0.04 / 0.12 - 1, -1, -1, 1, 1]
     held = [0, -0.5, -0.5, 0, -0.5]
     control = [0, -0.8, 0, -0.025, 0]
     success = [0, 0, 0, 0, 1250]
     for name, wanted in zip(TASK.spec.terms, (lift, held, control, success), strict=True):
-        np.testing.assert_allclose(judged.terms[name], wanted, atol=1e-9, err_msg=name)
-    np.testing.assert_allclose(judged.reward, np.sum([lift, held, control, success], axis=0))
-    assert judged.success.tolist() == judged.terminated.tolist() == [False] * 4 + [True]
+        np.testing.assert_allclose(result.terms[name], wanted, atol=1e-9, err_msg=name)
+    np.testing.assert_allclose(result.reward, np.sum([lift, held, control, success], axis=0))
+    assert result.success.tolist() == result.terminated.tolist() == [False] * 4 + [True]
 
 
 def test_a_cube_just_off_the_goal_or_the_grip_does_not_count() -> None:
     aside = np.array([1.0, 0.0, 0.0])
     grip = panda.grip(np.array([GRASP]), np.full((1, 2), 0.028))[0]
     cubes = np.array([GOAL + 0.0501 * aside, grip + 0.1199 * aside, grip + 0.1201 * aside])
-    judged = TASK.judge(states(cubes), np.zeros((3, 8)))
-    assert not judged.success.any()
-    assert judged.terms["held"].tolist() == [-0.5, 0, -0.5]
+    result = TASK.result(states(cubes), np.zeros((3, 8)))
+    assert not result.success.any()
+    assert result.terms["held"].tolist() == [-0.5, 0, -0.5]
 
 
 def test_the_observation_is_the_papers() -> None:

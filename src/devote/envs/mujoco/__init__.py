@@ -1,4 +1,4 @@
-"""Tasks on the host in native MuJoCo, many worlds at once in threads."""
+"""Tasks in native MuJoCo, many worlds at once in threads."""
 
 from devote.envs.mujoco.ant_maze import AntMaze, AntMazeSettings
 from devote.envs.mujoco.batch import MujocoEnv, native

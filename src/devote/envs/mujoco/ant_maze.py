@@ -1,4 +1,4 @@
-"""AntMaze: walk to a goal behind a wall that the reward for speed leads straight into."""
+"""AntMaze: walk to a goal behind a wall; the reward for speed leads straight into the wall."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 
 from devote.core.errors import UserError
-from devote.core.settings import NonNegative, Whole
+from devote.core.settings import EpisodeLength, NonNegative
 from devote.core.types import Box, EnvSpec, Vector
 from devote.envs.layout import Cell, Layout, parse
-from devote.envs.mujoco.batch import Judgement, Physics, asset, engine
+from devote.envs.mujoco.batch import Physics, StepResult, asset, engine
 
 SUBSTEPS = 10  # of 0.005 s per decision
 CELL = 5.0
@@ -35,22 +35,22 @@ MAZE = """\
 
 @dataclass(frozen=True)
 class AntMazeSettings:
-    """The paper's AntMaze; numbers without a source in the paper are those of the authors' code."""
+    """The paper's AntMaze; numbers that it does not give are those of the authors' code."""
 
     layout: str = MAZE
     """The maze as text, see `devote.envs.layout`."""
-    episode_length: Whole = 500
+    episode_length: EpisodeLength = 500
     """Decisions of 0.05 s until the time limit."""
     contact_cost: NonNegative = 5e-4
-    """Price of each squared external force, forces clipped to 1; 0 in the authors' runs."""
+    """Cost of each squared external force, forces clipped to 1; 0 in the authors' runs."""
     bent_ankles: bool = True
-    """Start with ankles inside their limits; the authors start with straight legs, outside."""
+    """Start with ankles inside their limits; the authors' straight legs are outside."""
     start_noise: NonNegative = 0.1
-    """Standard deviation of the noise on the posture and the velocities of a start."""
+    """Standard deviation of the noise on the initial posture and velocities."""
 
 
 def as_authors(settings: AntMazeSettings) -> AntMazeSettings:
-    """The contact forces that their simulator never computes, and legs stretched at the start."""
+    """Without contact forces, which their simulator never computes, and with straight legs."""
     return replace(settings, contact_cost=0.0, bent_ankles=False)
 
 
@@ -92,16 +92,16 @@ class AntMaze:
         physics.qpos[rows] = qpos
         physics.qvel[rows] = noise[:, self.model.nq :]
 
-    def act(self, physics: Physics, action: np.ndarray) -> Judgement:
-        """Hold the motors' torques for 0.05 s."""
+    def act(self, physics: Physics, action: np.ndarray) -> StepResult:
+        """Apply torques for 0.05 s."""
         physics.ctrl[:] = action
         forces = physics.output("cfrc_ext")
         physics.advance(SUBSTEPS)
-        return self.judge(physics.qpos, physics.qvel, action, forces)
+        return self.result(physics.qpos, physics.qvel, action, forces)
 
-    def judge(
+    def result(
         self, qpos: np.ndarray, qvel: np.ndarray, action: np.ndarray, forces: np.ndarray
-    ) -> Judgement:
+    ) -> StepResult:
         """The reward of arriving in a state; `forces` are those on each body."""
         price = self.settings.contact_cost
         away = self._goal - qpos[:, :2]
@@ -117,14 +117,14 @@ class AntMaze:
         }
         if price > 0:
             terms["contact"] = -price * np.sum(np.clip(forces, -1, 1) ** 2, axis=(1, 2))
-        return Judgement(sum(terms.values(), np.zeros(len(qpos))), success, success, terms)
+        return StepResult(sum(terms.values(), np.zeros(len(qpos))), success, success, terms)
 
     def observe(self, physics: Physics) -> np.ndarray:
         """Positions (x, y, z, quaternion, hip and ankle of each leg), velocities, goal."""
         return self._observed(physics.qpos, physics.qvel)
 
     def bin_of(self, obs: np.ndarray) -> np.ndarray:
-        """The quarter of a cell that the torso is in; on an edge the right or the upper one."""
+        """The quarter of a cell that holds the torso; on an edge, the right or upper one."""
         return self._layout.bin_of(obs[..., :2], CELL, np)
 
     def _observed(self, qpos: np.ndarray, qvel: np.ndarray) -> np.ndarray:
@@ -139,14 +139,14 @@ class AntMaze:
         return Vector(tuple(low.tolist()), tuple(high.tolist()))
 
     def _at_rest(self, position: np.ndarray) -> np.ndarray:
-        """Observations of an ant that rests at positions `(count, 2)`."""
+        """Observations of an ant at rest at positions `(count, 2)`."""
         posture = np.tile(self._posture, (len(position), 1))
         posture[:, :2] = position
         return self._observed(posture, np.zeros((len(position), self.model.nv)))
 
 
 def _model(layout: Layout, goal: np.ndarray, forces: bool) -> Any:
-    """The ant between walls; external forces are computed only where someone pays for them."""
+    """The ant between walls; external forces are computed only if they cost anything."""
     mujoco = engine()
     spec = mujoco.MjSpec.from_string(asset("ant.xml"))
     world = spec.worldbody
@@ -176,11 +176,11 @@ def _model(layout: Layout, goal: np.ndarray, forces: bool) -> Any:
 
 
 def _runs(walls: np.ndarray) -> list[tuple[Cell, Cell]]:
-    """First and last cells of straight walls that together are all walls.
+    """First and last cells of straight walls that together cover all wall cells.
 
-    Few long boxes collide in less time than a box for every cell.
+    A few long boxes collide faster than one box per cell.
     """
-    along = _row_runs(walls)
+    along = _row_runs(walls, shortest=2)
     rest = walls.copy()
     for (row, first), (_, last) in along:
         rest[row, first : last + 1] = False
@@ -188,11 +188,7 @@ def _runs(walls: np.ndarray) -> list[tuple[Cell, Cell]]:
     return along + down
 
 
-def _row_runs(walls: np.ndarray, shortest: int = 2) -> list[tuple[Cell, Cell]]:
-    runs = []
-    for row, cells in enumerate(walls):
-        edges = np.flatnonzero(np.diff(np.concatenate([[0], cells.astype(int), [0]])))
-        for first, end in edges.reshape(-1, 2).tolist():
-            if end - first >= shortest:
-                runs.append(((row, first), (row, end - 1)))
-    return runs
+def _row_runs(walls: np.ndarray, shortest: int) -> list[tuple[Cell, Cell]]:
+    rows, edges = np.nonzero(np.diff(np.pad(walls, ((0, 0), (1, 1))).astype(int)))
+    found = zip(rows[::2].tolist(), edges.reshape(-1, 2).tolist(), strict=True)
+    return [((row, a), (row, b - 1)) for row, (a, b) in found if b - a >= shortest]

@@ -1,4 +1,4 @@
-"""Many MuJoCo worlds of one task, stepped by one native call in a pool of threads; a `HostEnv`.
+"""Many MuJoCo worlds of one task, stepped in threads by one native call.
 
 MuJoCo is imported when the first model is loaded, so that settings can be read without it.
 """
@@ -29,13 +29,13 @@ def engine() -> ModuleType:
             error,
             "install devote[mujoco]",
         ) from error
-    if mujoco.get_mju_user_warning() is None:  # MuJoCo's own habit is a file where we stand
+    if mujoco.get_mju_user_warning() is None:  # it would write a file here
         mujoco.set_mju_user_warning(logging.getLogger("devote.mujoco").warning)
     return mujoco
 
 
 def asset(name: str) -> str:
-    """The text of a model that comes with the package."""
+    """The XML of a model in `envs/assets`."""
     return (files("devote.envs") / "assets" / name).read_text()
 
 
@@ -47,7 +47,7 @@ def load(text: str) -> Any:
 class Physics:
     """Worlds of one model; `qpos`, `qvel`, `ctrl` and `time` are live, one row per world.
 
-    A row of `state` is all there is to a world, the solver's warm start included.
+    A row of `state` is the whole state of a world, the solver's warm start included.
     """
 
     def __init__(self, model: Any, num_envs: int, threads: int = 0) -> None:
@@ -60,11 +60,11 @@ class Physics:
         self.time: np.ndarray = self._batch.bind("time")
 
     def output(self, name: str) -> np.ndarray:
-        """A derived quantity, live; after `advance` it is that of the last step's start."""
+        """A derived quantity, live; after `advance`, as of the start of its last time step."""
         return self._batch.bind(name)
 
     def advance(self, steps: int, rows: np.ndarray | None = None) -> None:
-        """Step worlds by `steps` time steps under their present controls."""
+        """Step worlds by `steps` time steps with their current controls."""
         self._batch.step(rows, nstep=steps)
 
     def trace(self, steps: int) -> tuple[np.ndarray, np.ndarray]:
@@ -73,12 +73,12 @@ class Physics:
         return found["qpos"], found["qvel"]
 
     def restart(self, rows: np.ndarray) -> None:
-        """Put worlds into the model's default state."""
+        """Reset worlds to the model's default state."""
         self._batch.reset(rows, stage=engine().mjtStage.mjSTAGE_NONE)
 
 
-class Judgement(NamedTuple):
-    """What a task says of a step of all its worlds."""
+class StepResult(NamedTuple):
+    """What a task returns for a step of all its worlds."""
 
     reward: np.ndarray
     terminated: np.ndarray
@@ -87,7 +87,7 @@ class Judgement(NamedTuple):
 
 
 class Task(Protocol):
-    """What makes a batch of worlds a task; it keeps nothing that changes."""
+    """What makes a batch of worlds a task; it has no state of its own."""
 
     @property
     def spec(self) -> EnvSpec: ...
@@ -95,35 +95,29 @@ class Task(Protocol):
     @property
     def model(self) -> Any:
         """The compiled MuJoCo model."""
-        ...
 
     @property
     def step_time(self) -> float:
         """Simulated seconds per decision."""
-        ...
 
     def start(self, physics: Physics, rows: np.ndarray, rng: np.random.Generator) -> None:
         """Begin episodes in `rows`, which are in the model's default state."""
-        ...
 
-    def act(self, physics: Physics, action: np.ndarray) -> Judgement:
-        """Carry out one decision in every world, and judge it."""
-        ...
+    def act(self, physics: Physics, action: np.ndarray) -> StepResult:
+        """Carry out one decision in every world."""
 
     def observe(self, physics: Physics) -> np.ndarray:
-        """What an agent sees of every world."""
-        ...
+        """The observations of every world."""
 
     def bin_of(self, obs: np.ndarray) -> np.ndarray:
         """The flat coverage bins of observations; -1 where they count nowhere."""
-        ...
 
 
 class MujocoEnv:
     """A task in many worlds at once; a `HostEnv`.
 
-    Chance is drawn from the key alone, for every world whether it restarts or not, so a restart
-    depends on the key and the world's number and on nothing else.
+    Random numbers are drawn from the key for every world, whether it restarts or not, so a start
+    depends only on the key and the index of the world.
     """
 
     def __init__(self, task: Task, num_envs: int, threads: int = 0) -> None:
@@ -142,27 +136,27 @@ class MujocoEnv:
         return self._seen
 
     def step(self, action: np.ndarray, key: PRNGKeyArray | np.ndarray | None) -> HostStep:
-        """One decision in every world; ended episodes start again at once, or without key stay."""
+        """One decision in every world; ended episodes start again, unless `key` is None."""
         before = self.physics.time.copy()
-        judged = self.task.act(self.physics, np.clip(np.asarray(action, np.float64), -1.0, 1.0))
+        result = self.task.act(self.physics, np.clip(np.asarray(action, np.float64), -1.0, 1.0))
         self._elapsed += 1
-        next_obs = self._observe()
-        # MuJoCo puts a world that has blown up back to its default state and time 0, and goes on.
+        # MuJoCo resets a world that has blown up to its default state and time 0, and goes on
         sound = self.physics.time > before + 0.5 * self.task.step_time
-        if not sound.all():
-            judged = _forget(judged, sound)
-            next_obs = np.where(sound[:, None], next_obs, self._seen)
+        next_obs = np.where(sound[:, None], self._observe(), self._seen)
+        terminated = result.terminated & sound
         late = self._elapsed >= self.spec.episode_length
-        truncated = (late & ~judged.terminated) | ~sound
-        self._seen = self._after(judged.terminated | truncated, next_obs, key)
+        truncated = (late & ~terminated) | ~sound
+        self._seen = self._after(terminated | truncated, next_obs, key)
+        numbers = {"reward": result.reward} | result.terms
+        numbers = {name: np.where(sound, x, 0.0).astype(np.float32) for name, x in numbers.items()}
         return HostStep(
             next_obs=next_obs,
             obs=self._seen,
-            reward=judged.reward.astype(np.float32),
-            terminated=judged.terminated,
+            reward=numbers.pop("reward"),
+            terminated=terminated,
             truncated=truncated,
-            success=judged.success,
-            terms={name: term.astype(np.float32) for name, term in judged.terms.items()},
+            success=result.success & sound,
+            terms=numbers,
             valid=sound,
         )
 
@@ -181,13 +175,13 @@ class MujocoEnv:
         self._seen = self._observe()
 
     def close(self) -> None:
-        """Nothing is held that the garbage collector does not free."""
+        """Nothing to release."""
 
     def _observe(self) -> np.ndarray:
         return self.task.observe(self.physics).astype(np.float32)
 
     def _after(self, ended: np.ndarray, next_obs: np.ndarray, key: Any) -> np.ndarray:
-        """Where the next decisions are made: starts of new episodes in the place of ends."""
+        """Observations for the next decisions, after a reset of ended episodes."""
         if key is None or not ended.any():
             return next_obs
         self._begin(np.flatnonzero(ended), key)
@@ -196,42 +190,26 @@ class MujocoEnv:
     def _begin(self, rows: np.ndarray, key: Any) -> None:
         self.physics.restart(rows)
         self.task.start(self.physics, rows, generator(key))
-        # one decision after 0, so that a world that MuJoCo puts back to 0 shows in any episode
+        # not 0, so that a world that MuJoCo resets to 0 is noticed in the first step, too
         self.physics.time[rows] = self.task.step_time
         self._elapsed[rows] = 0
 
 
 def native(task: Callable[[Any], Task]) -> Callable[[Any, int], MujocoEnv]:
-    """How a batch of a task is built from its settings and its size."""
+    """A function that builds a batch of a task from its settings and its size."""
     return lambda settings, num_envs: MujocoEnv(task(settings), num_envs)
 
 
 def _check(task: Task, num_envs: int, threads: int) -> None:
     if num_envs < 1 or threads < 0:
-        raise UserError(
-            "at least 1 environment, and threads from 0 (all cores)",
-            f"{num_envs} and {threads}",
-            "change them",
-        )
+        expected = "at least 1 environment, and threads from 0 (all cores)"
+        raise UserError(expected, f"{num_envs} and {threads}", "change them")
     if task.spec.episode_length < 1 or not task.step_time > 0:
-        raise UserError(
-            "an episode_length and an action_repeat of at least 1",
-            f"{task.spec.episode_length} steps of {task.step_time:g} s",
-            "raise them",
-        )
-
-
-def _forget(judged: Judgement, sound: np.ndarray) -> Judgement:
-    """Nothing is said of worlds that have blown up."""
-    return Judgement(
-        reward=np.where(sound, judged.reward, 0.0),
-        terminated=judged.terminated & sound,
-        success=judged.success & sound,
-        terms={name: np.where(sound, term, 0.0) for name, term in judged.terms.items()},
-    )
+        got = f"{task.spec.episode_length} steps of {task.step_time:g} s"
+        raise UserError("an episode_length and an action_repeat of at least 1", got, "raise them")
 
 
 def generator(key: PRNGKeyArray | np.ndarray) -> np.random.Generator:
-    """Chance as a function of a JAX key, or of unsigned integers."""
+    """A generator seeded by a JAX key, or by unsigned integers."""
     words = key if isinstance(key, np.ndarray) else np.asarray(jax.random.key_data(key))
     return np.random.default_rng(words.ravel())

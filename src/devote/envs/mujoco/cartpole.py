@@ -4,10 +4,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from devote.core.settings import Whole
+from devote.core.settings import EpisodeLength, Few
 from devote.core.types import Box, EnvSpec, Vector
 from devote.envs.bins import BoxBins
-from devote.envs.mujoco.batch import Judgement, Physics, asset, load
+from devote.envs.mujoco.batch import Physics, StepResult, asset, load
 
 NOISE = 0.01  # standard deviation around the hanging pole, positions and velocities
 CENTRE = 0.25  # the sparse reward wants the cart at most this far from the middle
@@ -18,15 +18,15 @@ REACH = (1.8, 1.0, 1.0, 10.0, 15.0)
 
 @dataclass(frozen=True)
 class CartpoleSettings:
-    """The swing-up of the paper's policy evaluation; numbers it leaves out are the authors'."""
+    """The swing-up of the paper's policy evaluation; other numbers are the authors'."""
 
     sparse: bool = False
     """Reward only the balanced pole in the middle of the rail (the authors' choice)."""
     rewards: bool = True
     """dm_control's reward, or none at all."""
-    action_repeat: Whole = 2
+    action_repeat: Few = 2
     """Time steps of 0.01 s per action; rewards are summed."""
-    episode_length: Whole = 500
+    episode_length: EpisodeLength = 500
     """Actions until the time limit."""
 
 
@@ -56,7 +56,7 @@ class Cartpole:
         physics.qpos[rows] = noise[:, :2] + [0.0, np.pi]
         physics.qvel[rows] = noise[:, 2:]
 
-    def act(self, physics: Physics, action: np.ndarray) -> Judgement:
+    def act(self, physics: Physics, action: np.ndarray) -> StepResult:
         """Repeat the action, rewarding the state after every time step."""
         physics.ctrl[:] = action
         qpos, qvel = physics.trace(self.settings.action_repeat)
@@ -64,7 +64,7 @@ class Cartpole:
         if self.settings.rewards:
             reward = self.reward(qpos, qvel, action).sum(axis=1)
         never = np.zeros(len(action), bool)
-        return Judgement(reward, never, never, {})
+        return StepResult(reward, never, never, {})
 
     def observe(self, physics: Physics) -> np.ndarray:
         """Cart position, cosine and sine of the pole (up is 0), and both velocities."""
@@ -90,5 +90,5 @@ class Cartpole:
 
 
 def _nearness(value: np.ndarray, margin: float) -> np.ndarray:
-    """A bell of height 1 at zero that has fallen to a tenth at the margin."""
+    """A bell curve: 1 at zero, 0.1 at the margin."""
     return 0.1 ** ((value / margin) ** 2)

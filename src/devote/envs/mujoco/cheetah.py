@@ -1,14 +1,14 @@
 """Cheetah: a planar runner, dm_control's cheetah with an action repeat of two."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from devote.core.settings import Whole
+from devote.core.settings import EpisodeLength, Few
 from devote.core.types import Box, EnvSpec, Vector
 from devote.envs.bins import BoxBins
-from devote.envs.mujoco.batch import Judgement, Physics, asset, load
+from devote.envs.mujoco.batch import Physics, StepResult, asset, load
 
 RUN_SPEED = 10.0  # metres per second from which the reward is full
 SETTLING = 200  # time steps of falling into place before an episode, as in dm_control
@@ -19,18 +19,18 @@ REACH = np.array([1.0, np.pi] + 6 * [2.0] + [10.0, 5.0, 10.0] + 6 * [20.0])
 
 @dataclass(frozen=True)
 class CheetahSettings:
-    """The paper's Cheetah, without rewards; numbers the paper leaves out are the authors'."""
+    """The paper's Cheetah, without rewards; numbers that it does not give are the authors'."""
 
     rewards: bool = False
     """dm_control's reward for running, or none at all."""
-    action_repeat: Whole = 2
+    action_repeat: Few = 2
     """Time steps of 0.01 s per action; rewards are summed."""
-    episode_length: Whole = 500
+    episode_length: EpisodeLength = 500
     """Actions until the time limit."""
 
 
 class Cheetah:
-    """Run, or just move: positions without x, then velocities, are observed."""
+    """Run: positions without x, then velocities, are observed."""
 
     def __init__(self, settings: CheetahSettings) -> None:
         self.settings = settings
@@ -41,19 +41,19 @@ class Cheetah:
             observation=Vector(tuple((-REACH).tolist()), tuple(REACH.tolist())),
             action=Box(6),
             episode_length=settings.episode_length,
-            grid=BINS.grid(),
+            grid=replace(BINS.grid(), bin_of=lambda obs, xp: BINS.of(obs[..., VELOCITY], xp)),
         )
         self._turns, self._levers = _levers(self.model)
 
     def start(self, physics: Physics, rows: np.ndarray, rng: np.random.Generator) -> None:
-        """Limbs anywhere in their ranges, then two seconds to settle."""
+        """Random limb angles, then two seconds to settle."""
         low, high = self.model.jnt_range[3:].T
         # dm_control draws limbs after it has computed the forces of the first time step.
         physics.advance(1, rows)
         physics.qpos[rows, 3:] += rng.uniform(low, high, (len(physics.qpos), 6))[rows]
         physics.advance(SETTLING - 1, rows)
 
-    def act(self, physics: Physics, action: np.ndarray) -> Judgement:
+    def act(self, physics: Physics, action: np.ndarray) -> StepResult:
         """Repeat the action, rewarding the speed after every time step."""
         physics.ctrl[:] = action
         qpos, qvel = physics.trace(self.settings.action_repeat)
@@ -61,7 +61,7 @@ class Cheetah:
         if self.settings.rewards:
             reward = self.reward(qpos, qvel).sum(axis=1)
         never = np.zeros(len(action), bool)
-        return Judgement(reward, never, never, {})
+        return StepResult(reward, never, never, {})
 
     def observe(self, physics: Physics) -> np.ndarray:
         """Eight positions and nine velocities."""

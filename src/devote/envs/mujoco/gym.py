@@ -1,4 +1,4 @@
-"""The MuJoCo tasks for Gymnasium: one at a time, or as a vector environment; ids on import."""
+"""The MuJoCo tasks as Gymnasium environments, single and vector; importing registers their ids."""
 
 from collections.abc import Callable
 from typing import Any
@@ -40,7 +40,7 @@ VECTOR = SINGLE | {"autoreset_mode": AutoresetMode.SAME_STEP}
 
 
 class Worlds:
-    """What one world and a batch of them have in common: physics, chance and pictures."""
+    """What the single and the vector environment share: physics, randomness and rendering."""
 
     metadata: dict[str, Any]
     np_random: np.random.Generator
@@ -57,7 +57,7 @@ class Worlds:
         self.max_episode_steps = self._worlds.spec.episode_length
 
     def save_state(self) -> dict[str, np.ndarray]:
-        """Everything that changes, chance included."""
+        """Everything that changes, the random generator included."""
         return self._worlds.save() | {CHANCE: generator_words(self.np_random)}
 
     def load_state(self, saved: dict[str, np.ndarray]) -> None:
@@ -69,14 +69,14 @@ class Worlds:
         self._painter = self._painter or Painter(self._worlds.task.model)
         return tuple(map(self._painter.frame, self._worlds.physics.qpos))
 
-    def _put_away(self) -> None:
+    def _close(self) -> None:
         if self._painter is not None:
             self._painter.close()
             self._painter = None
 
 
 class MujocoGymEnv(Worlds, gymnasium.Env):
-    """One world; the time limit is its own, so it needs no `TimeLimit`."""
+    """One world; it limits its own time, without `TimeLimit`."""
 
     metadata = SINGLE
 
@@ -92,7 +92,7 @@ class MujocoGymEnv(Worlds, gymnasium.Env):
         return self._worlds.reset(_chance(self.np_random))[0].copy(), {}
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
-        """One decision; after an end, `reset` is the caller's."""
+        """One decision; the caller resets ended episodes."""
         step = self._worlds.step(_fitting(action, self.action_space)[None], None)
         info: dict[str, Any] = {}
         if self._worlds.spec.says_success:
@@ -109,12 +109,12 @@ class MujocoGymEnv(Worlds, gymnasium.Env):
         return None if self.render_mode is None else self._pictures()[0]
 
     def close(self) -> None:
-        """Give back what rendering holds."""
-        self._put_away()
+        """Release what rendering holds."""
+        self._close()
 
 
 class MujocoVectorEnv(Worlds, VectorEnv):
-    """Many worlds in one native call; ended episodes start again in the same step."""
+    """Many worlds in one native call; ended episodes are reset in the same step."""
 
     metadata = VECTOR
 
@@ -141,7 +141,7 @@ class MujocoVectorEnv(Worlds, VectorEnv):
     def step(
         self, actions: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        """One decision in every world; `final_obs` holds the successors that a start replaced."""
+        """One decision in every world; `final_obs` holds the successors that a reset replaced."""
         taken = _fitting(actions, self.action_space)
         step = self._worlds.step(taken, _chance(self.np_random))
         info = self._info(step)
@@ -150,8 +150,8 @@ class MujocoVectorEnv(Worlds, VectorEnv):
             final = np.full(self.num_envs, None, object)
             for row in np.flatnonzero(ended):
                 final[row] = step.next_obs[row].copy()
-            info |= {"final_obs": final, "_final_obs": ended}
-            info |= {"final_info": self._info(step), "_final_info": ended}
+            info |= {"final_obs": final, "final_info": self._info(step)}
+            info |= {"_final_obs": ended, "_final_info": ended}
         return step.obs.copy(), step.reward, step.terminated, step.truncated, info
 
     def render(self) -> tuple[np.ndarray, ...] | None:
@@ -159,8 +159,8 @@ class MujocoVectorEnv(Worlds, VectorEnv):
         return None if self.render_mode is None else self._pictures()
 
     def close_extras(self, **kwargs: Any) -> None:
-        """Give back what rendering holds."""
-        self._put_away()
+        """Release what rendering holds."""
+        self._close()
 
     def _info(self, step: HostStep) -> dict[str, Any]:
         every = np.ones(self.num_envs, bool)
@@ -176,7 +176,7 @@ class MujocoVectorEnv(Worlds, VectorEnv):
 
 
 def register_envs() -> None:
-    """Make the ids known to `gymnasium.make` and `gymnasium.make_vec`; twice does no harm."""
+    """Register the ids with Gymnasium, where they are not yet."""
     for name, settings in IDS.items():
         if name not in gymnasium.registry:
             gymnasium.register(
@@ -188,7 +188,7 @@ def register_envs() -> None:
 
 
 def _spaces(worlds: MujocoEnv) -> tuple[Box, Box]:
-    """Any finite observation may occur; the ranges of the task's spec are only the usual ones."""
+    """Unbounded observations: the ranges in the task's spec are only the usual ones."""
     size = worlds.spec.observation.size
     return (
         Box(-np.inf, np.inf, (size,), np.float32),
@@ -197,13 +197,13 @@ def _spaces(worlds: MujocoEnv) -> tuple[Box, Box]:
 
 
 def _fitting(action: Any, space: Space) -> np.ndarray:
-    """An action as the space has it, or why it is none; NumPy would spread one number over all."""
+    """The action as an array of the right shape; NumPy would broadcast a single number."""
     array = np.asarray(action)
     if array.shape != space.shape or array.dtype.kind not in "biuf":
         got = f"{array.dtype} of shape {array.shape}"
         raise UserError(f"numbers of shape {space.shape} as action", got, "see action_space")
     if not np.isfinite(array).all():
-        raise UserError("a finite action", array.tolist(), "look at what chose it")
+        raise UserError("a finite action", array.tolist(), "check the policy that chose it")
     return array
 
 
@@ -212,19 +212,17 @@ def _chance(rng: np.random.Generator) -> np.ndarray:
 
 
 def generator_words(generator: np.random.Generator) -> np.ndarray:
-    """All that changes in a generator of NumPy's default kind, as unsigned integers."""
+    """The state of a generator of NumPy's default kind, as unsigned integers."""
     state: Any = generator.bit_generator.state
-    numbers = [state["state"]["state"], state["state"]["inc"]]
-    raw = b"".join(number.to_bytes(16, "little") for number in numbers)
-    left = np.array([state["has_uint32"], state["uinteger"]], np.uint32)
-    return np.append(np.frombuffer(raw, "<u4"), left)
+    raw = b"".join(state["state"][name].to_bytes(16, "little") for name in ("state", "inc"))
+    rest = np.array([state["has_uint32"], state["uinteger"]], np.uint32)
+    return np.append(np.frombuffer(raw, "<u4"), rest)
 
 
 def set_generator(generator: np.random.Generator, words: np.ndarray) -> None:
     """Go on from what `generator_words` gave."""
-    state, increment = (
-        int.from_bytes(part.astype("<u4").tobytes(), "little") for part in np.split(words[:8], 2)
-    )
+    raw = words[:8].astype("<u4").tobytes()
+    state, increment = (int.from_bytes(part, "little") for part in (raw[:16], raw[16:]))
     generator.bit_generator.state = {
         "bit_generator": "PCG64",
         "state": {"state": state, "inc": increment},

@@ -1,14 +1,14 @@
-"""PickAndPlace: a Panda holds a cube and is rewarded for lifting it; the goal lies elsewhere."""
+"""PickAndPlace: a Panda holds a cube and is rewarded for lifting it; the goal is elsewhere."""
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from devote.core.settings import NonNegative, Whole
+from devote.core.settings import EpisodeLength, NonNegative
 from devote.core.types import Box, EnvSpec, Vector
 from devote.envs.bins import BoxBins
-from devote.envs.mujoco.batch import Judgement, Physics, asset, load
+from devote.envs.mujoco.batch import Physics, StepResult, asset, load
 
 SUBSTEPS = 10  # of 0.005 s per decision
 CUBE = np.array([-0.25, 0.65, 0.07])
@@ -23,13 +23,13 @@ LEAK = 0.75  # how far commands fall back to the present angles in a decision
 OPEN = 255.0  # the fingers' largest command
 # The hand points down, pads on two faces of the cube.
 GRASP = (1.93797016, 0.77526273, 0.0, -1.58811565, 0.0, 2.36337838, 1.15257196)
-# Their inverse kinematics' answer to fingers' origins in the cube's centre, whatever the direction.
+# Their inverse kinematics for fingers' origins in the cube's centre, in any direction.
 AUTHORS_START = (1.314009, 1.036391, 0.663898, -1.621713, 0.210156, 2.559949, 0.0)
 AUTHORS_GAINS = (4500.0, 4500.0, 2000.0, 2000.0, 1000.0, 1000.0, 1000.0)
 BINS = BoxBins((-0.55, 0.35, 0.05), (0.55, 0.95, 0.45), (24, 24, 24), labels=("x", "y", "z"))
 TERMS = ("lift", "held", "control", "success")
 # The Panda's arm, as in assets/panda.xml.
-# Of each joint: where it sits in the frame before it, and the quarter turns about x it adds.
+# Of each joint: its place in the frame before it, and the quarter turns about x that it adds.
 JOINTS = (
     ((0.0, 0.0, 0.333), 0),
     ((0.0, 0.0, 0.0), -1),
@@ -46,16 +46,16 @@ CUBE_SEEN, FINGERS_SEEN = slice(21, 24), slice(17, 19)  # in an observation
 
 @dataclass(frozen=True)
 class PickAndPlaceSettings:
-    """The paper's task; numbers without a source in the paper are those of the authors' code."""
+    """The paper's task; numbers that it does not give are those of the authors' code."""
 
-    episode_length: Whole = 250
+    episode_length: EpisodeLength = 250
     """Decisions of 0.05 s until the time limit."""
     action_scale: NonNegative = 0.05
     """Radians that an action of 1 adds to a joint's command."""
     true_grasp: bool = True
     """Start with the cube between the pads; from the authors' start it mostly slips out."""
     holding_gains: bool = True
-    """Motors that hold the angle they are told; the authors' j3 to j7 aim at about half of it."""
+    """Motors that hold the commanded angle; the authors' j3 to j7 aim at about half of it."""
 
 
 def as_authors(settings: PickAndPlaceSettings) -> PickAndPlaceSettings:
@@ -68,7 +68,9 @@ class PickAndPlace:
 
     def __init__(self, settings: PickAndPlaceSettings) -> None:
         self.settings = settings
-        self.model = _model(settings)
+        self.model = load(asset("panda.xml"))
+        if not settings.holding_gains:
+            self.model.actuator_gainprm[:7, 0] = AUTHORS_GAINS
         self.step_time = SUBSTEPS * self.model.opt.timestep
         self._arm = np.array(GRASP if settings.true_grasp else AUTHORS_START)
         self._limits = self.model.actuator_ctrlrange[:7].T
@@ -91,16 +93,16 @@ class PickAndPlace:
         physics.qpos[rows, 9:11] = CUBE[:2] + CUBE_NOISE * noise[:, 7:]
         physics.ctrl[rows, :7] = arm
 
-    def act(self, physics: Physics, action: np.ndarray) -> Judgement:
-        """Move the joints' commands from where the joints are; open or close the gripper."""
+    def act(self, physics: Physics, action: np.ndarray) -> StepResult:
+        """Move the commands relative to the joint angles; open or close the gripper."""
         command = (1 - LEAK) * physics.ctrl[:, :7] + LEAK * physics.qpos[:, :7]
         command += self.settings.action_scale * action[:, :7]
         physics.ctrl[:, :7] = np.clip(command, *self._limits)
         physics.ctrl[:, 7:] = OPEN * (1 + action[:, 7:]) / 2
         physics.advance(SUBSTEPS)
-        return self.judge(physics.qpos, action)
+        return self.result(physics.qpos, action)
 
-    def judge(self, qpos: np.ndarray, action: np.ndarray) -> Judgement:
+    def result(self, qpos: np.ndarray, action: np.ndarray) -> StepResult:
         """The reward of arriving in a state."""
         cube = qpos[:, 9:12]
         held = np.linalg.norm(grip(qpos[:, :7], qpos[:, 7:9]) - cube, axis=1) < HELD
@@ -111,7 +113,7 @@ class PickAndPlace:
             "control": -CONTROL_COST * np.sum(action**2, axis=1),
             "success": SUCCESS * success,
         }
-        return Judgement(sum(terms.values(), np.zeros(len(qpos))), success, success, terms)
+        return StepResult(sum(terms.values(), np.zeros(len(qpos))), success, success, terms)
 
     def observe(self, physics: Physics) -> np.ndarray:
         """Arm angles and velocities, hand, finger positions and velocities, cube, goal."""
@@ -136,15 +138,8 @@ class PickAndPlace:
         return Vector(tuple(map(float, low)), tuple(map(float, high)))
 
 
-def _model(settings: PickAndPlaceSettings) -> Any:
-    model = load(asset("panda.xml"))
-    if not settings.holding_gains:
-        model.actuator_gainprm[:7, 0] = AUTHORS_GAINS
-    return model
-
-
 class Hand(NamedTuple):
-    """A hand's place, the direction it points in, and the direction its left finger opens in."""
+    """The position of a hand, and the directions in which it and its left finger point."""
 
     position: np.ndarray
     forward: np.ndarray
@@ -152,7 +147,7 @@ class Hand(NamedTuple):
 
 
 def hand(angles: np.ndarray) -> Hand:
-    """Where the hand is at joint angles `(batch, 7)`, for many arms at once."""
+    """Forward kinematics of joint angles `(batch, 7)`."""
     x, y, z = (np.tile(axis, (len(angles), 1)) for axis in np.eye(3))
     position = np.zeros((len(angles), 3))
     cosines, sines = np.cos(angles), np.sin(angles)

@@ -1,4 +1,4 @@
-"""Pictures of worlds, off screen: EGL where it works, else OSMesa."""
+"""Off-screen images of worlds: with EGL where it works, else OSMesa."""
 
 import os
 import subprocess
@@ -18,7 +18,7 @@ PROBE = "from mujoco.{} import GLContext; GLContext(8, 8).make_current()"
 
 
 class Painter:
-    """Draws states of one model; it keeps an OpenGL context until `close`."""
+    """Draws states of one model; holds an OpenGL context until `close`."""
 
     def __init__(self, model: Any, height: int = 480, width: int = 640, view: str = VIEW) -> None:
         mujoco = engine()
@@ -36,22 +36,21 @@ class Painter:
         self._area = mujoco.MjrRect(0, 0, width, height)
 
     def frame(self, qpos: np.ndarray) -> np.ndarray:
-        """The picture of one world, `(height, width, 3)` bytes."""
+        """An image of one world, `(height, width, 3)` bytes."""
         mujoco = engine()
         self._data.qpos[:] = qpos
         mujoco.mj_forward(self._model, self._data)
         everything = mujoco.mjtCatBit.mjCAT_ALL.value
         self._gl.make_current()
-        mujoco.mjv_updateScene(
-            *(self._model, self._data, self._options, None, self._camera, everything, self._scene)
-        )
+        what = (self._model, self._data, self._options, None, self._camera, everything)
+        mujoco.mjv_updateScene(*what, self._scene)
         mujoco.mjr_render(self._area, self._scene, self._context)
         picture = np.empty((self._area.height, self._area.width, 3), np.uint8)
         mujoco.mjr_readPixels(picture, None, self._area, self._context)
         return picture[::-1].copy()  # OpenGL counts rows from the bottom
 
     def close(self) -> None:
-        """Give the OpenGL context back."""
+        """Free the OpenGL context."""
         self._context.free()
         self._gl.free()
 
@@ -59,7 +58,7 @@ class Painter:
 def frames(
     model: Any, qpos: np.ndarray, height: int = 480, width: int = 640, view: str = VIEW
 ) -> np.ndarray:
-    """Pictures of many states `(count, positions)`, in their order."""
+    """Images of states `(count, positions)`."""
     painter = Painter(model, height, width, view)
     try:
         return np.stack([painter.frame(row) for row in qpos])
@@ -69,16 +68,13 @@ def frames(
 
 @cache
 def backend() -> str:
-    """The way of drawing without a display that works here; MUJOCO_GL, where set, decides."""
+    """EGL or OSMesa, whichever works here; MUJOCO_GL decides where it is set."""
     asked = os.environ.get("MUJOCO_GL", "").lower()
     for name in [asked] if asked in BACKENDS else BACKENDS:
-        # A failed attempt leaves OpenGL unusable, so it is made in another process.
+        # a failed attempt leaves OpenGL unusable, so another process tries
         if not subprocess.run(
             [sys.executable, "-c", PROBE.format(name)], capture_output=True
         ).returncode:
             return name
-    raise UserError(
-        "OpenGL without a display, through EGL or OSMesa",
-        "neither",
-        "install a driver (Debian: libegl1 and libgl1-mesa-dri, or libosmesa6)",
-    )
+    fix = "install a driver (Debian: libegl1 and libgl1-mesa-dri, or libosmesa6)"
+    raise UserError("OpenGL without a display, through EGL or OSMesa", "neither", fix)

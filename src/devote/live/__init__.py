@@ -1,0 +1,1 @@
+"""`devote watch`: a page in the browser that reads run directories and shows them."""

@@ -264,7 +264,7 @@ async function snapshot(id, step, seed, plane) {
   return kept.get(path);
 }
 async function drawMaps() {
-  const all = details.maps, none = !all.length;
+  const all = details.maps, none = !all.length, ticket = ++asked;  // of several draws at a time the last one counts
   for (const line of $("maps").querySelectorAll(".controls")) line.hidden = none;
   for (const id of ["canvases", "axes"]) $(id).hidden = none;
   if (none) {
@@ -274,7 +274,7 @@ async function drawMaps() {
       : covers ? "This run has written no maps: its map_interval is 0 or above its steps." : "No maps: this task counts no coverage.";
     return;
   }
-  const at = Math.min(Number($("slider").value), all.length - 1), ticket = ++asked, { id } = view;
+  const at = Math.min(Number($("slider").value), all.length - 1), { id } = view;
   const seed = Math.max(0, $("seed").selectedIndex), plane = Math.max(0, $("plane").selectedIndex);
   const found = await snapshot(id, all[at], seed, plane);
   if ($("linked").checked && !ranges) ranges = await json(`api/ranges/${id}?seed=${seed}&plane=${plane}`);

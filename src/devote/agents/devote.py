@@ -309,8 +309,7 @@ class Devote:
     ) -> tuple[Any, Any, Metrics]:
         """A step of the corrector and its target; an exact one is at its minimum already."""
         if self.exact is not None:
-            left = jnp.abs(self.residual(state, batch.obs, batch.action)).mean()
-            return state.corrector, (), {"explore/novelty": left}
+            return state.corrector, (), {}
         corrector, metrics = self.corrector_optimiser.descend(
             state.corrector, corrector_loss, state.prior, batch, mask
         )
@@ -408,6 +407,8 @@ class Devote:
             "plasticity/reset_count": state.resets,
             "epistemic/sigma_q": unsure.std(axis=0).mean(),
         }
+        if self.exact is not None:  # no loss of a corrector says it
+            metrics["explore/novelty"] = jnp.abs(local).mean()
         if self.settings.all_diagnostics:
             last = state.explorer.actor.net.body.hidden(batch.obs)[-1]
             metrics["plasticity/dormant_last"] = dormant_fraction([last], threshold=0.025)

@@ -7,41 +7,45 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from devote.core.types import Choice, Index
 from devote.epistemic.exact import ExactCorrector
 from tiny import SPECS
 
 RIDGE = 0.5
+KINDS = SPECS | {"choice": replace(SPECS["continuous"], action=Choice(3))}
+"""Vectors with continuous actions, an index with discrete ones, and vectors with discrete ones."""
 
 
 def corrector(kind="continuous", noisy=False, solve_interval=1, indices=6, basis=40):
-    return ExactCorrector(SPECS[kind], indices, True, basis, 1.0, RIDGE, noisy, solve_interval)
+    return ExactCorrector(KINDS[kind], indices, True, basis, 1.0, RIDGE, noisy, solve_interval)
 
 
 def steps(kind, number, seed=0):
     """Observations and actions anywhere in the space."""
-    spec, draw = SPECS[kind], np.random.default_rng(seed)
-    if kind == "discrete":
-        action = np.eye(spec.action.size)[draw.integers(spec.action.size, size=number)]
-        return jnp.asarray(draw.integers(12, size=number)), jnp.asarray(action, jnp.float32)
+    spec, draw = KINDS[kind], np.random.default_rng(seed)
     obs, action = draw.uniform(-2, 2, (number, 3)), draw.uniform(-1, 1, (number, 2))
+    if isinstance(spec.action, Choice):
+        action = np.eye(spec.action.size)[draw.integers(spec.action.size, size=number)]
+    if isinstance(spec.observation, Index):
+        return jnp.asarray(draw.integers(12, size=number)), jnp.asarray(action, jnp.float32)
     return jnp.asarray(obs, jnp.float32), jnp.asarray(action, jnp.float32)
 
 
 def features(exact, state, obs, action):
     """phi in double precision, one row per step."""
-    if exact.spec is SPECS["continuous"]:
+    if not isinstance(exact.spec.observation, Index):
         return np.asarray(state.features.features(obs, action), np.float64)
     both = np.asarray(obs) * 3 + np.asarray(action).argmax(1)
     return np.eye(36)[both]
 
 
 def prior_weights(exact, state):
-    if exact.spec is SPECS["continuous"]:
+    if not isinstance(exact.spec.observation, Index):
         return np.asarray(state.prior, np.float64)
     return np.asarray(state.prior.table, np.float64).reshape(36, exact.num_indices)
 
 
-@pytest.mark.parametrize("kind", ["continuous", "discrete"])
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("noisy", [False, True])
 def test_the_residual_is_the_gaussian_process_posterior_given_zeros(kind, noisy) -> None:
     exact = corrector(kind, noisy)

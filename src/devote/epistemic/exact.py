@@ -20,9 +20,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from devote.core.errors import UserError
-from devote.core.types import EnvSpec, Index, Observation
+from devote.core.types import Choice, EnvSpec, Index, Observation
 from devote.nets.encoder import Encoder
 from devote.nets.fourier import Fourier, fourier
+from devote.nets.functions import cos
 from devote.nets.layers import Lookup
 
 
@@ -170,12 +171,28 @@ class ExactCorrector:
         """c + g."""
         action = self._seen(action)
         if isinstance(state, Remainder):
+            if self.sees_action and isinstance(self.spec.action, Choice):
+                return self._of_choice(state, obs, action)
             phi = state.features.features(obs, action)
             return jnp.einsum("zf,...f->z...", state.left, phi)
         shape = (*action.shape, self.num_indices)
         right = self.ridge * state.prior(obs) + self.ridge**0.5 * state.noise(obs)
         left = right.reshape(shape) / (state.visits(obs) + self.ridge)[..., None]
         return jnp.moveaxis(jnp.sum(action[..., None] * left, axis=-2), -1, 0)
+
+    def _of_choice(
+        self, state: Remainder, obs: Observation, action: Float[Array, "*batch action"]
+    ) -> Float[Array, "index *batch"]:
+        """c + g of every discrete action, of which the given one is picked: by the addition theorem
+        of the cosine, what reads the observation is computed once for all actions."""
+        phase = state.features.phase
+        assert phase.action is not None
+        seen, scale = phase(obs, jnp.zeros_like(action)), (2 / self.basis_size) ** 0.5
+        turns = jnp.stack([cos(phase.action), cos(phase.action + 0.5 * jnp.pi)])
+        left = scale * state.left[:, None, None] * turns.swapaxes(0, 1)
+        views = jnp.concatenate([cos(seen), cos(seen - 0.5 * jnp.pi)], axis=-1)
+        choices = jnp.einsum("zaf,...f->za...", left.reshape(*left.shape[:2], -1), views)
+        return jnp.einsum("...a,za...->z...", action, choices)
 
     def _seen(self, action: Float[Array, "*batch action"]) -> Float[Array, "*batch seen"]:
         """The action, or for every action the same one."""

@@ -5,6 +5,7 @@ import pytest
 
 from devote.core.errors import UserError
 from devote.envs import SPIRAL, U_MAZE, parse
+from devote.envs.layout import random_maze
 
 # Columns of walls between the borders, row by row, as in the authors' code.
 SPIRAL_WALLS = {
@@ -88,3 +89,18 @@ def test_mistakes_are_refused_by_cell(text: str, cell: str, fix: str) -> None:
         parse(text)
     assert cell in str(refusal.value)
     assert fix in str(refusal.value)
+
+
+def test_random_mazes_are_whole_and_those_of_their_seed() -> None:
+    for seed in range(12):
+        layout, again = parse(f"random:{seed}"), parse(random_maze(seed))
+        np.testing.assert_array_equal(layout.walls, again.walls)
+        np.testing.assert_array_equal(layout.reachable, ~layout.walls)
+        assert layout.goal not in (None, layout.start)
+    assert len({random_maze(seed) for seed in range(12)}) == 12
+    wide = parse("random:2").walls  # corridors of three cells: no narrower opening anywhere
+    rows = "\n".join("".join("# "[int(not wall)] for wall in row) for row in wide)
+    assert "# #" not in rows
+    assert "#  #" not in rows
+    with pytest.raises(UserError, match="row 0"):
+        parse("random:x")

@@ -1,8 +1,10 @@
 """Mazes drawn as text: `#` wall, space or `.` open, `S` start, `G` goal.
 
 A goal that is walled in on purpose is drawn `g`, so that a `G` walled in by mistake is refused.
+`random:7` stands for a maze drawn by a generator with seed 7.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from textwrap import dedent
@@ -105,8 +107,50 @@ class Layout:
         )
 
 
+RANDOM = re.compile(r"random:(\d{1,9})")
+SPAN = 15  # cells along the inside of a random maze, about
+LOOPS = 0.15  # share of the other walls between rooms that are opened
+
+
+def random_maze(seed: int) -> str:
+    """A maze of corridors one, two or three cells wide, by turns of the seed, with dead ends and a
+    few loops; the goal is as far from the start as can be."""
+    draw, width = np.random.default_rng(seed), 1 + seed % 3
+    rooms = round(SPAN / (width + 1))
+    side = rooms * (width + 1) + 1
+    cells = np.full((side, side), WALL)
+    corners = {
+        (i, j): (1 + i * (width + 1), 1 + j * (width + 1)) for i, j in np.ndindex(rooms, rooms)
+    }
+
+    def dig(row: int, column: int, rows: int, columns: int) -> None:
+        cells[row : row + rows, column : column + columns] = " "
+
+    def join(a: Cell, b: Cell) -> None:
+        (top, left), (bottom, right) = sorted((corners[a], corners[b]))
+        dig(top, left, bottom - top + width, right - left + width)
+
+    pairs = [(a, (a[0] + i, a[1] + j)) for a in corners for i, j in ((0, 1), (1, 0))]
+    pairs = [(a, b) for a, b in pairs if b in corners]
+    groups = {room: {room} for room in corners}
+    for at in draw.permutation(len(pairs)):
+        a, b = pairs[at]
+        if groups[a] is not groups[b]:
+            merged = groups[a] | groups[b]
+            groups |= dict.fromkeys(merged, merged)
+            join(a, b)
+        elif draw.random() < LOOPS:
+            join(a, b)
+    start = corners[int(draw.integers(rooms)), int(draw.integers(rooms))]
+    cells[start] = START
+    cells[_by_distance(cells == WALL, start)[-1]] = GOAL
+    return "\n".join("".join(row) for row in cells)
+
+
 def parse(text: str) -> Layout:
     """The maze drawn in `text`; errors name the row and column of the first mistake."""
+    if drawn := RANDOM.fullmatch(text.strip()):
+        text = random_maze(int(drawn[1]))
     cells = _cells_of(dedent(text).strip("\n").splitlines())
     walls = cells == WALL
     start, goal = _only(cells, START), _only(cells, GOAL + SEALED_GOAL)
@@ -168,12 +212,18 @@ def _only(cells: np.ndarray, marks: str) -> Cell | None:
 
 def _flood(walls: np.ndarray, start: Cell) -> np.ndarray:
     reached = np.zeros_like(walls)
-    frontier = [start]
-    while frontier:
-        row, column = frontier.pop()
-        if reached[row, column] or walls[row, column]:
-            continue
-        reached[row, column] = True
-        # the border is wall, so an open cell has four neighbours
-        frontier += [(row - 1, column), (row + 1, column), (row, column - 1), (row, column + 1)]
+    for cell in _by_distance(walls, start):
+        reached[cell] = True
     return reached
+
+
+def _by_distance(walls: np.ndarray, start: Cell) -> list[Cell]:
+    """The open cells that are connected to the start, nearest first."""
+    found = {start}
+    for row, column in (queue := [start]):
+        # the border is wall, so an open cell has four neighbours
+        for cell in ((row - 1, column), (row + 1, column), (row, column - 1), (row, column + 1)):
+            if cell not in found and not walls[cell]:
+                found.add(cell)
+                queue.append(cell)
+    return queue

@@ -21,7 +21,7 @@ class PointMazeSettings:
     """The paper's maze; numbers that the paper does not give are those of the authors' code."""
 
     layout: str = SPIRAL
-    """The maze as text, see `devote.envs.layout`."""
+    """The maze as text, see `devote.envs.layout`; random:7 for one drawn with seed 7."""
     step_size: NonNegative = 0.25
     """Displacement along an axis under an action of 1."""
     episode_length: EpisodeLength = 1000

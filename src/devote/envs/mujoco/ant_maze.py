@@ -38,7 +38,7 @@ class AntMazeSettings:
     """The paper's AntMaze; numbers that it does not give are those of the authors' code."""
 
     layout: str = MAZE
-    """The maze as text, see `devote.envs.layout`."""
+    """The maze as text, see `devote.envs.layout`; random:7 for one drawn with seed 7."""
     episode_length: EpisodeLength = 500
     """Decisions of 0.05 s until the time limit."""
     contact_cost: NonNegative = 5e-4

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from devote.core.types import Choice, Index
+from devote.core.types import Choice, Index, Vector
 from devote.epistemic.exact import ExactCorrector
 from tiny import SPECS
 
@@ -126,3 +126,24 @@ def test_novelty_of_states_alone_is_blind_to_the_action(kind) -> None:
     np.testing.assert_array_equal(found, exact.residual(state, obs, jnp.roll(action, 1, axis=0)))
     before = exact.residual(exact.init(jax.random.key(1)), obs, action)
     assert np.abs(found).mean() < 0.7 * np.abs(before).mean()
+
+
+def test_vectors_of_integers_are_counted_one_by_one() -> None:
+    spec = replace(KINDS["choice"], observation=Vector((-1.0,) * 3, (1.0,) * 3, integers=True))
+    exact = replace(corrector("choice"), spec=spec)
+    state = exact.init(jax.random.key(0))
+    obs = jnp.stack(jnp.meshgrid(*[jnp.linspace(-1, 1, 9)] * 3), axis=-1).reshape(-1, 3)
+    first = jnp.broadcast_to(jax.nn.one_hot(0, 3), obs.shape)
+    prior = exact.residual(state, obs, first)
+    seen = exact.observe(state, obs[::2], first[::2], None, jax.random.key(1))
+    seen = exact.observe(seen, obs[::2], first[::2], None, jax.random.key(1))
+    # rounding moves no observation; a few share their row
+    share = exact.residual(seen, obs * (1 + 1e-7), first) / prior
+    assert np.isclose(share[:, ::2], RIDGE / (2 + RIDGE)).mean() > 0.99
+    assert np.isclose(share[:, 1::2], 1).mean() > 0.99
+    assert len(np.unique(prior[0])) > 600
+    other = jnp.broadcast_to(jax.nn.one_hot(1, 3), obs.shape)
+    same = exact.residual(seen, obs, other) == exact.residual(state, obs, other)
+    assert same.mean() > 0.99
+    fresh = exact.residual(exact.forget(seen), obs, first)
+    np.testing.assert_allclose(fresh, prior)

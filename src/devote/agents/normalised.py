@@ -156,7 +156,7 @@ def normalised(build: Callable[[Any, EnvSpec], Agent], settings: Any, spec: EnvS
     if not (isinstance(space, Vector) and (space.own_units or space.dtype == "uint8")):
         return build(settings, spec)
     # bins are those of observations as they are, which the wrapped agent does not see
-    view = Vector((-1.0,) * space.size, (1.0,) * space.size)
+    view = Vector((-1.0,) * space.size, (1.0,) * space.size, integers=space.integers)
     inner = replace(spec, observation=view, grid=None)
     return Normalised(build(settings, inner), spec)
 

@@ -42,6 +42,8 @@ class Vector:
     """Whether the task guarantees the range, so that an entry far outside is an error."""
     names: tuple[str, ...] = field(default=(), compare=False, repr=False)
     """The user's name of each entry, for messages."""
+    integers: bool = field(default=False, compare=False, repr=False)
+    """Whether every entry is an integer, or became one of few values by scaling."""
 
     @property
     def size(self) -> int:

@@ -58,7 +58,14 @@ class Observations:
         if not low.size:
             raise UserError("an observation with entries", self.space, "observe something")
         bounds_of = tuple(low.tolist()), tuple(high.tolist())
-        return Vector(*bounds_of, self.own_units, self.dtype, promised=True, names=self.names)
+        return Vector(
+            *bounds_of,
+            self.own_units,
+            self.dtype,
+            promised=True,
+            names=self.names,
+            integers=all(leaf.dtype.kind in "biu" for _, leaf in self.leaves),
+        )
 
     @cached_property
     def dtype(self) -> str:

@@ -17,10 +17,11 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from devote.core.errors import UserError
-from devote.core.types import Choice, EnvSpec, Index, Observation
+from devote.core.types import Choice, EnvSpec, Index, Observation, Vector
 from devote.nets.encoder import Encoder
 from devote.nets.fourier import Fourier, fourier
 from devote.nets.functions import cos
@@ -39,6 +40,20 @@ class Remainder(NamedTuple):
     """A."""
     left: Float[Array, "index features"]
     """W_z as of the last solve; this way round the product with features is fast on CPUs."""
+
+
+class HashedRemainder(NamedTuple):
+    """The same for vectors of integers with discrete actions: every pair is a feature, found by a
+    hash. Two pairs that share a row count as one."""
+
+    prior: Float[Array, "few index"]
+    noise: Float[Array, "rows index"]
+    """No rows without noise."""
+    visits: Float[Array, "rows"]
+
+
+HASHES, PRIORS = 2**19, 2**12
+"""Rows for hashed pairs, and for the priors among them, of which several may have the same."""
 
 
 class TabularRemainder(NamedTuple):
@@ -111,10 +126,14 @@ class ExactCorrector:
     noisy: bool
     solve_interval: int
 
-    def init(self, key: PRNGKeyArray) -> Remainder | TabularRemainder:
+    def init(self, key: PRNGKeyArray) -> Remainder | TabularRemainder | HashedRemainder:
         """The prior before any data."""
         feature_key, weight_key = jax.random.split(key)
         space, actions = self.spec.observation, self.spec.action.size if self.sees_action else 0
+        if isinstance(space, Vector) and space.integers and isinstance(self.spec.action, Choice):
+            prior = jax.random.normal(weight_key, (PRIORS, self.num_indices))
+            noise = jnp.zeros((HASHES if self.noisy else 0, self.num_indices))
+            return HashedRemainder(prior, noise, jnp.zeros(HASHES))
         if isinstance(space, Index):
             actions = max(actions, 1)
             prior = jax.random.normal(weight_key, (space.size, actions * self.num_indices))
@@ -142,6 +161,11 @@ class ExactCorrector:
         noise = jnp.zeros((action.shape[0], self.num_indices))
         if self.noisy:
             noise = jax.random.normal(key, noise.shape) * weight[:, None]
+        if isinstance(state, HashedRemainder):
+            row = self._row(obs, action)
+            if self.noisy:
+                state = state._replace(noise=state.noise.at[row].add(noise))
+            return state._replace(visits=state.visits.at[row].add(weight))
         if isinstance(state, TabularRemainder):
             heard = (action[:, :, None] * noise[:, None, :]).reshape(action.shape[0], -1)
             return state._replace(
@@ -153,8 +177,11 @@ class ExactCorrector:
         due = jnp.asarray(number) % self.solve_interval == 0
         return state._replace(left=jax.lax.cond(due, self.solve, lambda s: s.left, state))
 
-    def forget(self, state: Remainder) -> Remainder:
+    def forget(self, state: Any) -> Any:
         """The state before any data but for what was left, which stays until the next solve."""
+        if isinstance(state, HashedRemainder):
+            noise, visits = jax.tree.map(jnp.zeros_like, (state.noise, state.visits))
+            return state._replace(noise=noise, visits=visits)
         nothing = jax.tree.map(jnp.zeros_like, (state.gram, state.noise))
         return state._replace(gram=nothing[0], noise=nothing[1])
 
@@ -175,10 +202,26 @@ class ExactCorrector:
                 return self._of_choice(state, obs, action)
             phi = state.features.features(obs, action)
             return jnp.einsum("zf,...f->z...", state.left, phi)
+        if isinstance(state, HashedRemainder):
+            row = self._row(obs, action)
+            right = self.ridge * state.prior[row % PRIORS]
+            if self.noisy:
+                right = right + self.ridge**0.5 * state.noise[row]
+            return jnp.moveaxis(right / (state.visits[row] + self.ridge)[..., None], -1, 0)
         shape = (*action.shape, self.num_indices)
         right = self.ridge * state.prior(obs) + self.ridge**0.5 * state.noise(obs)
         left = right.reshape(shape) / (state.visits(obs) + self.ridge)[..., None]
         return jnp.moveaxis(jnp.sum(action[..., None] * left, axis=-2), -1, 0)
+
+    def _row(self, obs: Observation, action: Float[Array, "*batch seen"]) -> Int[Array, "*batch"]:
+        """The hash of an observation and an action."""
+        # scaling may have made fractions of the integers, which are rounded alike everywhere
+        whole = jnp.round(obs * 4096).astype(jnp.int32).astype(jnp.uint32)
+        odd = np.random.default_rng(0).integers(2**31, size=obs.shape[-1], dtype=np.uint32) * 2 + 1
+        mixed = jnp.sum(whole * odd, axis=-1, dtype=jnp.uint32)
+        mixed = (mixed + jnp.argmax(action, axis=-1).astype(jnp.uint32)) * np.uint32(0x9E3779B1)
+        mixed = (mixed ^ (mixed >> 15)) * np.uint32(0x85EBCA6B)
+        return ((mixed ^ (mixed >> 13)) % HASHES).astype(jnp.int32)
 
     def _of_choice(
         self, state: Remainder, obs: Observation, action: Float[Array, "*batch action"]

@@ -51,6 +51,9 @@ class SacSettings:
     """Target entropy of continuous actions, times their dimension."""
     target_entropy_fraction: Share = 0.75
     """Target entropy of discrete actions, as a share of the maximum (authors' code)."""
+    discrete_actor: Literal["gradient", "boltzmann"] = "gradient"
+    """How a discrete actor learns: up the gradient of its expected value, as in SAC, or towards the
+    softmax of value / alpha, the same optimum without plateaus (ours)."""
     optimiser: Literal["adam", "laprop"] = "adam"
     """Adam, or LaProp with adaptive clipping and warm-up (authors' code)."""
     scale_inputs: bool = False
@@ -114,7 +117,7 @@ class Sac:
         """A fresh policy network."""
         s = self.settings
         hidden = self.own.network or (s.actor_width,) * s.actor_depth
-        return actor(key, self.encoder, self.spec.action, hidden)
+        return actor(key, self.encoder, self.spec.action, hidden, s.discrete_actor == "boltzmann")
 
     def build_critic(self, key: PRNGKeyArray, head: Head) -> Critic:
         """A fresh action value that predicts 0 everywhere."""
@@ -246,9 +249,8 @@ def task_value_loss(
 def actor_loss(
     policy: Actor, obs: Observation, value: Value, temperature: Array, key: PRNGKeyArray
 ) -> tuple[Array, Metrics]:
-    """Minus the expected value and the weighted entropy (Algorithm 1, lines 11 and 12)."""
-    expected, entropy = policy.expect(obs, key, value)
-    loss = -jnp.mean(expected + temperature * entropy)
+    """One actor step's loss (Algorithm 1, lines 11 and 12)."""
+    loss, entropy = policy.loss(obs, key, value, temperature)
     return loss, {"train/actor_loss": loss, "train/entropy": entropy.mean()}
 
 

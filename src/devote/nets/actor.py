@@ -40,6 +40,20 @@ class Actor(Protocol):
         """The expected value of the policy's action, and the policy's entropy."""
         ...
 
+    def loss(
+        self, obs: Observation, key: PRNGKeyArray, value: Value, temperature: Array
+    ) -> tuple[Array, Float[Array, "batch"]]:
+        """What falls as the policy gets better at value plus weighted entropy, and the entropy."""
+        ...
+
+
+def climb(
+    policy: "Actor", obs: Observation, key: PRNGKeyArray, value: Value, temperature: Array
+) -> tuple[Array, Float[Array, "batch"]]:
+    """Minus the expected value and the weighted entropy (Algorithm 1, lines 11 and 12)."""
+    expected, entropy = policy.expect(obs, key, value)
+    return -jnp.mean(expected + temperature * entropy), entropy
+
 
 class SquashedNormal(eqx.Module):
     """tanh of a normal with bounded standard deviation."""
@@ -76,16 +90,26 @@ class SquashedNormal(eqx.Module):
         log_slope = 2.0 * (np.log(2.0) - raw - jax.nn.softplus(-2.0 * raw))
         return value(obs, jnp.tanh(raw)), jnp.sum(log_slope - log_normal, axis=-1)
 
+    loss = climb
+
 
 class Categorical(eqx.Module):
     """A softmax with a little uniform mixed in, over one-hot choices."""
 
     body: Mlp | OwnNet
+    boltzmann: bool = eqx.field(static=True)
+    """Learn from a distance to the softmax of value / temperature instead of by climbing."""
 
     def __init__(
-        self, key: PRNGKeyArray, encoder: Encoder, choices: int, hidden: tuple[int, ...] | Build
+        self,
+        key: PRNGKeyArray,
+        encoder: Encoder,
+        choices: int,
+        hidden: tuple[int, ...] | Build,
+        boltzmann: bool = False,
     ):
         self.body = body(key, encoder, 0, hidden, choices, out_gain=0.01)
+        self.boltzmann = boltzmann
 
     def _probs(self, obs: Observation) -> Float[Array, "batch action"]:
         probs = jax.nn.softmax(self.body(obs))
@@ -106,19 +130,40 @@ class Categorical(eqx.Module):
     ) -> tuple[Array, Float[Array, "batch"]]:
         """The exact sum over choices, and the exact entropy."""
         probs = self._probs(obs)
-        choices = jnp.eye(probs.shape[-1])
-        # the observation is not mapped, so bodies that read only it run once
-        values = jax.vmap(lambda choice: value(obs, jnp.broadcast_to(choice, probs.shape)))(choices)
+        values = self._values(obs, value, probs)
         return jnp.einsum("ba,a...b->...b", probs, values), -jnp.sum(probs * jnp.log(probs), -1)
+
+    def _values(self, obs: Observation, value: Value, probs: Array) -> Float[Array, "action ..."]:
+        # the observation is not mapped, so bodies that read only it run once
+        choices = jnp.eye(probs.shape[-1])
+        return jax.vmap(lambda choice: value(obs, jnp.broadcast_to(choice, probs.shape)))(choices)
+
+    def loss(
+        self, obs: Observation, key: PRNGKeyArray, value: Value, temperature: Array
+    ) -> tuple[Array, Float[Array, "batch"]]:
+        """As `climb`, or the cross-entropy to the policy at which climbing ends. The gradient of
+        climbing vanishes with the probability of the better choice; that of this one does not."""
+        if not self.boltzmann:
+            return climb(self, obs, key, value, temperature)
+        probs = self._probs(obs)
+        wanted = jax.nn.softmax(self._values(obs, value, probs) / temperature, axis=0)
+        entropy = -jnp.sum(probs * jnp.log(probs), axis=-1)
+        return -jnp.mean(
+            jnp.sum(jax.lax.stop_gradient(wanted).T * jnp.log(probs), axis=-1)
+        ), entropy
 
 
 def actor(
-    key: PRNGKeyArray, encoder: Encoder, action: Box | Choice, hidden: tuple[int, ...] | Build
+    key: PRNGKeyArray,
+    encoder: Encoder,
+    action: Box | Choice,
+    hidden: tuple[int, ...] | Build,
+    boltzmann: bool = False,
 ) -> SquashedNormal | Categorical:
     """The policy that fits a kind of action."""
     if isinstance(action, Box):
         return SquashedNormal(key, encoder, action.size, hidden)
-    return Categorical(key, encoder, action.size, hidden)
+    return Categorical(key, encoder, action.size, hidden, boltzmann)
 
 
 def target_entropy(action: Box | Choice, per_dimension: float, fraction: float) -> float:

@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 import scipy.stats
 
@@ -116,3 +117,32 @@ def test_categorical_draws_hopeless_choices_by_its_uniform_share() -> None:
 def test_target_entropy_counts_dimensions_or_a_share_of_the_maximum() -> None:
     assert target_entropy(Box(6), -0.5, 0.75) == -3.0
     assert target_entropy(Choice(4), -0.5, 0.75) == pytest.approx(0.75 * np.log(4))
+
+
+@pytest.mark.parametrize("boltzmann", [False, True])
+def test_both_ways_of_learning_end_at_the_softmax_of_values(boltzmann) -> None:
+    """But only one of them gets there from a policy that was sure of something worse."""
+    space, temperature = Encoder(SPECS["discrete"].observation), 0.5
+    policy = actor(jax.random.key(0), space, Choice(3), (16,), boltzmann)
+    obs, values = jnp.arange(12), jnp.array([0.3, -0.2, 0.6])
+    optimiser = optax.adam(1e-2)
+
+    def loss(net):
+        return net.loss(obs, jax.random.key(0), lambda _, a: a @ values, temperature)[0]
+
+    @jax.jit
+    def learned(policy):
+        def step(carry, _):
+            net, moments = carry
+            updates, moments = optimiser.update(jax.grad(loss)(net), moments, net)
+            return (optax.apply_updates(net, updates), moments), None
+
+        start = (policy, optimiser.init(policy))
+        (net, _), _ = jax.lax.scan(step, start, length=1500)
+        return net._probs(obs)
+
+    wanted = scipy.special.softmax(values / temperature)
+    np.testing.assert_allclose(learned(policy), np.tile(wanted, (12, 1)), atol=0.02)
+    object.__setattr__(policy.body.out, "bias", jnp.array([0.0, 25.0, 0.0]))
+    off = np.abs(learned(policy) - wanted).max()
+    assert off < 0.02 if boltzmann else off > 0.5

@@ -1,5 +1,6 @@
 """The command line: one function per command."""
 
+import argparse
 import errno
 import faulthandler
 import json
@@ -8,7 +9,7 @@ import re
 import subprocess
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, make_dataclass, replace
 from functools import partial
@@ -295,12 +296,10 @@ class Demo:
 def parse_train(words: list[str]) -> tuple[Any, Any]:
     """The run and all arguments of `devote train`; settings that are not given come from the file
     after --config, then from the preset."""
-    words = [_in_full(word) for word in words]
-    words, config = _config(words)
-    named = _names(words, config)
-    env = task_of(named.env)
-    agent = choice("the agent", named.agent, AGENTS)
-    preset = choice("the preset", named.preset, PRESETS)
+    named, config, words = _early(words)
+    env = task_of(named["env"])
+    agent = choice("the agent", named["agent"], AGENTS)
+    preset = choice("the preset", named["preset"], PRESETS)
     import tyro
 
     from devote import presets
@@ -309,9 +308,9 @@ def parse_train(words: list[str]) -> tuple[Any, Any]:
     from devote.run import Run
 
     base = presets.PRESETS[preset](env, agent)
-    if isinstance(base.env, GymnasiumSettings) and env != named.env:
-        base = replace(base, env=replace(base.env, id=named.env))
-    base = with_values(base, {n: v for n, v in config.items() if n not in ("env", *SAID)})
+    if isinstance(base.env, GymnasiumSettings) and env != named["env"]:
+        base = replace(base, env=replace(base.env, id=named["env"]))
+    base = with_values(base, {n: v for n, v in config.items() if n not in named})
     flags: list[tuple[str, Any, str, Any]] = [
         ("agent", str, f"One of {', '.join(AGENTS)}.", agent),
         ("preset", str, f"One of {', '.join(PRESETS)}.", preset),
@@ -334,9 +333,9 @@ def parse_train(words: list[str]) -> tuple[Any, Any]:
     command = make_dataclass("Train", [*explained, *settings], frozen=True)
     asked: Any = tyro.cli(
         command,
-        args=words[1:] if words and not words[0].startswith("-") else words,
-        prog=f"devote train {named.env}",
-        description=f"Train {agent} in {named.env}; defaults are the preset `{preset}`.",
+        args=[str(_number(word)) for word in words],
+        prog=f"devote train {named['env']}",
+        description=f"Train {agent} in {named['env']}; defaults are the preset `{preset}`.",
         config=(tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes),
     )
     run = Run(
@@ -390,64 +389,51 @@ def default_name(run: Any) -> str:
     return f"{task}-{run.agent_name}-{run.preset}-{run.seed}{ending}"
 
 
-SAID = ("agent", "preset")
-"""Flags that decide which settings there are."""
-
-
-@dataclass(frozen=True)
-class Names:
-    """The arguments that decide which settings there are."""
-
-    env: str = "spiral"
-    agent: str = "devote"
-    preset: str = "desk"
-
-
-def _names(words: list[str], config: Mapping[str, Any]) -> Names:
-    """Environment, agent and preset, before the other arguments are parsed."""
-    found = {name: str(config[name]) for name in ("env", *SAID) if name in config}
-    if words and not words[0].startswith("-"):
-        found["env"] = words[0]
-    elif "env" not in found:
+def _early(words: list[str]) -> tuple[dict[str, str], dict[str, Any], list[str]]:
+    """What decides which settings there are (env, agent, preset), the settings in the file after
+    --config, and the other arguments."""
+    first = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    for name in ("agent", "preset", "config"):
+        first.add_argument(f"--{name}", nargs="?", const="", default=argparse.SUPPRESS)
+    typed, others = first.parse_known_args(words)
+    named = vars(typed)
+    config = _config(Path(named.pop("config"))) if "config" in named else {}
+    if others and not others[0].startswith("-"):
+        named["env"] = others.pop(0)
+    named = {n: str(config[n]) for n in ("env", "agent", "preset") if n in config} | named
+    if "env" not in named:
         raise UserError("an environment after `devote train`", "none", "try: devote train spiral")
-    for name in SAID:
-        flag = f"--{name}"
-        for position, word in enumerate(words):
-            if word == flag and position + 1 < len(words):
-                found[name] = words[position + 1]
-            elif word.startswith(flag + "="):
-                found[name] = word.split("=", 1)[1]
-    return Names(**found)
+    return {"agent": "devote", "preset": "desk"} | named, config, others
 
 
-def _config(words: list[str]) -> tuple[list[str], dict[str, Any]]:
-    """The arguments without `--config FILE`, and the settings in that file."""
-    joined = next((i for i, word in enumerate(words) if word.startswith("--config=")), None)
-    if joined is not None:
-        words = [*words[:joined], *words[joined].split("=", 1), *words[joined + 1 :]]
-    if "--config" not in words:
-        return words, {}
-    place = words.index("--config")
-    path = Path(words[place + 1]) if place + 1 < len(words) else Path()
+def _config(path: Path) -> dict[str, Any]:
+    """The settings in a JSON or YAML file."""
     fix = "give a JSON or YAML file of settings by name; --print-config writes one"
     if not path.is_file():
         raise UserError("a file after --config", path, fix)
-    from devote.core.durable import read_table
+    if path.suffix not in (".yaml", ".yml"):
+        from devote.core.durable import read_table
 
-    if path.suffix in (".yaml", ".yml"):
-        try:
-            import yaml
-        except ModuleNotFoundError as error:
-            raise UserError("PyYAML, to read YAML", error, "pip install pyyaml") from error
+        table: Any = read_table(path, fix)
+    else:
+        import yaml
+
         try:
             table = yaml.safe_load(path.read_text())
         except (yaml.YAMLError, UnicodeDecodeError) as error:
             raise UserError(f"YAML in {path}", f"{error!s:.80}", fix) from error
         if not isinstance(table, dict):
             raise UserError(f"a table in {path}", type(table).__name__, fix)
-    else:
-        table = read_table(path, fix)
-    return words[:place] + words[place + 2 :], {str(name): v for name, v in table.items()}
+    return {str(name): _number(value) for name, value in table.items()}
+
+
+def _number(value: Any) -> Any:
+    """Numbers as people write them: 3e-4, which YAML takes for text, and 1e6 for an integer."""
+    if isinstance(value, list):
+        return [_number(one) for one in value]
+    if isinstance(value, str) and re.fullmatch(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]{1,2}", value):
+        value = float(value)
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def config_of(run: Any) -> str:
@@ -457,14 +443,6 @@ def config_of(run: Any) -> str:
     table = {"env": task_name(run), "agent": run.agent_name, "preset": run.preset}
     known = ("env_name", "agent_name", "preset", "id")
     return json.dumps(table | {n: v for n, v in flat(run).items() if n not in known}, indent=2)
-
-
-def _in_full(word: str) -> str:
-    """An integer that was written as 1e6, in full."""
-    if not re.fullmatch(r"[0-9]+(\.[0-9]*)?[eE]\+?[0-9]{1,2}", word):
-        return word
-    number = float(word)
-    return str(int(number)) if number == int(number) else word
 
 
 def _flag(kind: Any, name: str, text: str) -> Any:

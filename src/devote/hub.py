@@ -4,7 +4,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from devote.core.errors import UserError
+from devote.core.errors import UserError, extra
 from devote.saved import MODEL, SavedModel, read_model
 
 CARD = """---
@@ -26,18 +26,11 @@ Settings, spaces and hashes are in `model/`; weights are safetensors, and loadin
 """
 
 
-def hub() -> Any:
-    """The client of the Hub."""
-    try:
-        import huggingface_hub
-    except ModuleNotFoundError as error:
-        raise UserError("the extra `hub`", error, "pip install 'devote[hub]'") from error
-    return huggingface_hub
-
-
 def push(model: Any, repo: str, private: bool, episodes: int, token: str | None) -> str:
     """Upload a model with its card; the address of the commit."""
-    api = hub().HfApi(token=token)
+    with extra("hub"):
+        from huggingface_hub import HfApi
+    api = HfApi(token=token)
     score = model.evaluate(episodes) if episodes else None
     with TemporaryDirectory() as folder:
         model.save(folder)
@@ -88,12 +81,13 @@ def card(repo: str, saved: SavedModel, model: Any, score: dict[str, float] | Non
 
 def pull(repo: str, folder: str, revision: str | None, token: str | None) -> Path:
     """Download a model, and nothing else of its repository, into a folder."""
-    client = hub()
-    from huggingface_hub.errors import RepositoryNotFoundError
-
+    with extra("hub"):
+        from huggingface_hub import snapshot_download
+        from huggingface_hub.errors import RepositoryNotFoundError
+    only = f"{MODEL}/*"
     try:
-        client.snapshot_download(
-            repo, revision=revision, token=token, local_dir=folder, allow_patterns=f"{MODEL}/*"
+        snapshot_download(
+            repo, revision=revision, token=token, local_dir=folder, allow_patterns=only
         )
     except RepositoryNotFoundError as error:
         fix = "check the name; a private one needs a token"

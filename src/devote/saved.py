@@ -19,7 +19,7 @@ from gymnasium import spaces
 
 from devote.build import AGENTS, TASKS, EnvSource, env_source, spaces_seen
 from devote.core.durable import replacing
-from devote.core.errors import UserError
+from devote.core.errors import UserError, extra
 from devote.core.settings import fit, from_table
 from devote.core.types import Agent, Box, Env, EnvSpec, HostEnv, Vector
 from devote.envs.gymnasium import GymnasiumSettings
@@ -172,14 +172,12 @@ def export_policy(path: Path, described: SavedModel, agent: Agent, state: Any) -
         raise UserError("a name that ends in .onnx or .stablehlo", path.name, "rename it")
     if described.run.agent_name == "thompson":
         raise UserError("an agent with one exploitation actor", "thompson", "export another agent")
-    try:
+    with extra("export"):
         import flatbuffers  # noqa: F401  what jax.export needs
 
         if path.suffix == ".onnx":
             from jax2onnx import to_onnx
             from onnxruntime import InferenceSession
-    except ModuleNotFoundError as error:
-        raise UserError("the extra `export`", error, "pip install 'devote[export]'") from error
     space, actions = described.spec.observation, Actions(described.action)
     shape: tuple[int, ...] = (space.size,) if isinstance(space, Vector) else ()
     tried = _samples(described.observation) if shape else np.arange(space.size, dtype=np.int32)

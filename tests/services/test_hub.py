@@ -137,6 +137,7 @@ def test_what_is_on_no_hub_or_was_changed_is_refused(hub: type[Hub]) -> None:
 
 
 def test_without_the_client_the_extra_is_named() -> None:
-    code = "import sys; sys.modules['huggingface_hub'] = None\nimport devote.hub\ndevote.hub.hub()"
+    code = "import sys; sys.modules['huggingface_hub'] = None"
+    code += "\nfrom devote.hub import pull\npull('a/b', '.', None, None)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "pip install 'devote[hub]'" in done.stderr

@@ -1,5 +1,6 @@
-"""The Python face, from the outside."""
+"""The Python API, from the outside."""
 
+import inspect
 import json
 import runpy
 import subprocess
@@ -16,6 +17,7 @@ import pytest
 import devote
 from corridor import SHORT, TINY, Corridor, observations, stacked
 from devote import Devote, Sac, check_env
+from devote.api import Model
 from devote.callbacks import SaveBest
 from devote.core.errors import UserError
 from devote.core.settings import flat, whole_number
@@ -240,7 +242,7 @@ def test_environments_that_are_there_already_decide_for_themselves() -> None:
     for env in (vector, Corridor()):
         with pytest.raises(UserError, match=r"num_envs [31], as many as there are; got 2"):
             Sac(env, num_envs=2, **SHORT)
-        with pytest.raises(UserError, match="eval_interval 0, for the only environment is busy"):
+        with pytest.raises(UserError, match="because the only environment is busy"):
             Sac(env, eval_interval=80, **SHORT)
     assert Sac(Corridor, num_envs=2, eval_interval=80, **SHORT).run.loop.eval_interval == 80
 
@@ -299,6 +301,18 @@ def test_the_package_is_light_and_says_what_it_has() -> None:
     assert check_env.__module__ == "devote.envs.check"
     with pytest.raises(AttributeError, match="no attribute 'Devot'"):
         _ = devote.Devot
+
+
+def test_a_type_checker_sees_the_types_of_the_api() -> None:
+    assert (Path(devote.__file__).parent / "py.typed").is_file()
+    public = [getattr(devote, name) for name in devote.__all__ if name != "__version__"]
+    methods = [getattr(Model, name) for name in vars(Model) if name[0] != "_"]
+    for one in [*public, *filter(callable, methods)]:
+        told = inspect.signature(one)
+        assert all(
+            p.annotation is not p.empty for p in told.parameters.values() if p.name != "self"
+        )
+        assert isinstance(one, type) or told.return_annotation is not told.empty, one
 
 
 def test_any_agent_by_its_name() -> None:

@@ -31,6 +31,12 @@ def test_any_setting_is_a_flag_and_the_difference_is_printed() -> None:
     assert "num_indices" not in text
 
 
+@pytest.mark.parametrize("agent", AGENTS)
+def test_time_is_estimated_before_a_run(agent: str) -> None:
+    assert " days of updates on one CPU core" in describe(PRESETS["paper"]("spiral", agent), Path())
+    assert "time" not in describe(PRESETS["smoke"]("spiral", agent), Path())
+
+
 @pytest.mark.parametrize("preset", PRESETS)
 @pytest.mark.parametrize("agent", AGENTS)
 @pytest.mark.parametrize("env", JAX_ENVS)

@@ -398,7 +398,7 @@ def own_parts(given: dict[str, Any]) -> tuple[Own | None, dict[str, Any]]:
     for name in objects:
         idle = [setting for setting in REPLACES[name] if setting in settings]
         if idle:
-            fix = f"leave it away: the given {name} decides"
+            fix = f"leave it out: the given {name} decides"
             raise UserError(f"no {idle[0]} beside {name}", f"{idle[0]}={settings[idle[0]]}", fix)
     return (Own(**objects) if objects else None), settings
 

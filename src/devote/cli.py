@@ -106,7 +106,7 @@ def main() -> None:
             _leave(f"cannot write what is printed: {error.strerror}", 2)
         if error.filename is None:
             raise
-        fix = "make room there or name another place; the same command goes on with what is saved"
+        fix = "make room there or name another place; the same command continues from what is saved"
         _leave(f"cannot use {error.filename}: {error.strerror}; {fix}", 2)
 
 
@@ -353,8 +353,10 @@ def parse_train(words: list[str]) -> tuple[Any, Any]:
 
 
 def describe(run: Any, directory: Path) -> str:
-    """The run in words: its preset and what differs from it."""
+    """The run in words: its preset, what differs from it, and how long it may take."""
     from devote import presets
+    from devote.experiments.comparison import TrainingCell
+    from devote.experiments.durations import Durations, in_words
 
     lines = [
         f"{run.agent_name} in {task_name(run)}, preset {run.preset}, seed {run.seed}"
@@ -365,6 +367,8 @@ def describe(run: Any, directory: Path) -> str:
     for name, (value, default) in difference.items():
         if name not in ("seed", "seeds", "id"):
             lines.append(f"  {name} = {value} (preset: {default})")
+    if (seconds := Durations.known(Path("runs")).seconds(TrainingCell(run))) is not None:
+        lines.append(f"time: about {in_words(run.seeds * seconds)} of updates on one CPU core")
     return "\n".join(lines)
 
 

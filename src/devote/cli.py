@@ -17,13 +17,14 @@ from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 from shutil import which
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn, TypeVar
 
 from devote.core.durable import use_compilation_cache
 from devote.core.errors import DivergedError, EnvironmentFailedError, UserError, not_among
 from devote.loops.signals import exit_code
 from devote.names import AGENTS, PRESETS, TASKS, choice, import_typed, task_of
 
+T = TypeVar("T")
 EXIT_DIVERGED = 3
 NOBODY_READS = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EBADF)
 """Errors of writing to an output that is closed, or on a full disk."""
@@ -60,13 +61,6 @@ USAGE = """usage: devote train ENV [--agent A] [--preset P] [--seed S] [--steps 
 
 DEVICES = "Devices for the batch of one seed, or for several seeds, which take all by default."
 STEPS = "Environment steps of each seed, rounded up: learning_starts, then whole log_intervals."
-
-CHECK_USAGE = """usage: devote check-env ENV [--env-options NAME=VALUE ...]
-
-Plays random actions in an environment and prints what passes and what fails, with the fix; the
-exit code is 1 if anything failed. ENV is a Gymnasium id, a dmc: task, or module:MyEnv for a class
-or a function without arguments in a module that can be imported from here.
-"""
 
 
 def plain_warning(
@@ -195,33 +189,46 @@ def page_beside(directory: Path) -> Iterator[None]:
         page.wait()
 
 
+def typed(kind: type[T], words: list[str], command: str) -> T:
+    """The arguments of a command."""
+    import tyro
+
+    required = (tyro.conf.PositionalRequiredArgs,)
+    return tyro.cli(kind, args=words, prog=f"devote {command}", config=required)
+
+
+@dataclass(frozen=True)
+class CheckEnv:
+    """Play random actions in an environment and print what passes and what fails, with the fix; the
+    exit code is 1 if anything failed."""
+
+    env: str
+    """A Gymnasium id, a dmc: task, or module:MyEnv for a class or a function without arguments in a
+    module that can be imported from here."""
+    env_options: tuple[str, ...] = ()
+    """Options of the environment as name=value."""
+
+
 def check_env_command(words: list[str]) -> int:
     """Check an environment; 1 if anything fails."""
-    if words and words[0] in HELP:
-        print(CHECK_USAGE)
-        return 0
-    if not words or words[0].startswith("-") or words[1:2] not in ([], ["--env-options"]):
-        fix = "try: devote check-env my_package:MyEnv"
-        raise UserError("one environment after `devote check-env`", " ".join(words) or "none", fix)
-    if words[0] in TASKS:
-        fix = f"devote train {words[0]}"
-        raise UserError("a Gymnasium environment to check", f"{words[0]}, a task of devote", fix)
+    asked = typed(CheckEnv, words, "check-env")
+    if asked.env in TASKS:
+        fix = f"devote train {asked.env}"
+        raise UserError("a Gymnasium environment to check", f"{asked.env}, a task of devote", fix)
     from devote.envs.check import check_in_child
 
-    import_typed(words[0])
-    report = check_in_child(words[0], words[2:])
+    import_typed(asked.env)
+    report = check_in_child(asked.env, asked.env_options)
     print(report)
     return 0 if report.ok else 1
 
 
 def render_command(words: list[str]) -> int:
     """Write a film of a run's agent."""
-    import tyro
-
     use_compilation_cache()
     from devote.render import Render, render
 
-    asked = tyro.cli(Render, args=words, prog="devote render")
+    asked = typed(Render, words, "render")
     if asked.env is not None:
         import_typed(asked.env)
     print(f"wrote {render(asked)}")
@@ -230,20 +237,16 @@ def render_command(words: list[str]) -> int:
 
 def watch_command(words: list[str]) -> int:
     """Serve a page that shows runs."""
-    import tyro
-
     from devote.live.server import Watch, watch
 
-    return watch(tyro.cli(Watch, args=words, prog="devote watch"))
+    return watch(typed(Watch, words, "watch"))
 
 
 def doctor_command(words: list[str]) -> int:
     """Say what is wrong with a run; 1 if anything is."""
-    import tyro
-
     from devote.doctor import Doctor, doctor
 
-    return doctor(tyro.cli(Doctor, args=words, prog="devote doctor"))
+    return doctor(typed(Doctor, words, "doctor"))
 
 
 def evaluate_critic_command(words: list[str]) -> int:
@@ -262,9 +265,7 @@ def study_command(name: str, words: list[str]) -> int:
 
 def demo_command(words: list[str]) -> int:
     """Train DEVOTE and SAC in the spiral maze and draw one figure."""
-    import tyro
-
-    asked = tyro.cli(Demo, args=words, prog="devote demo")
+    asked = typed(Demo, words, "demo")
     use_compilation_cache()
     from devote.demo import run_demo
 

@@ -315,11 +315,15 @@ def test_a_type_checker_sees_the_types_of_the_api() -> None:
         assert isinstance(one, type) or told.return_annotation is not told.empty, one
 
 
-def test_any_agent_by_its_name() -> None:
+def test_any_agent_by_its_name(tmp_path: Path) -> None:
     made = {name: devote.make_agent(name, Corridor, seed=1) for name in ("sac", "devote-plus")}
     assert isinstance(made["sac"], Sac)
     assert isinstance(made["devote-plus"], devote.DevotePlus)
     other = devote.make_agent("rnd-classic", Corridor)
     assert other.run.agent_name == "rnd-classic"
+    other.save(tmp_path)
+    with pytest.raises(UserError, match=r"agent_class\('rnd-classic'\).load"):
+        Sac.load(tmp_path)
+    assert devote.agent_class("rnd-classic").load(tmp_path, Corridor).steps == 0
     with pytest.raises(UserError, match="rnd-classic"):
         devote.make_agent("rnd-clasic", Corridor)

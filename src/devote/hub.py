@@ -16,9 +16,9 @@ A {agent} agent of devote {version}, preset `{preset}`, seed {seed}, after {step
 steps.{score}
 
 ```python
-from devote import {kind}
+from devote import agent_class
 
-agent = {kind}.from_hub("{repo}"{env})
+agent = agent_class("{agent}").from_hub("{repo}"{env})
 action = agent.predict(obs)
 ```
 
@@ -34,7 +34,7 @@ def push(model: Any, repo: str, private: bool, episodes: int, token: str | None)
     score = model.evaluate(episodes) if episodes else None
     with TemporaryDirectory() as folder:
         model.save(folder)
-        (Path(folder) / "README.md").write_text(card(repo, read_model(Path(folder)), model, score))
+        (Path(folder) / "README.md").write_text(card(repo, read_model(Path(folder)), score))
         api.create_repo(repo, private=private, exist_ok=True)
         done = api.upload_folder(
             repo_id=repo,
@@ -45,7 +45,7 @@ def push(model: Any, repo: str, private: bool, episodes: int, token: str | None)
     return str(done.commit_url)
 
 
-def card(repo: str, saved: SavedModel, model: Any, score: dict[str, float] | None) -> str:
+def card(repo: str, saved: SavedModel, score: dict[str, float] | None) -> str:
     """The README of a model: metadata that the Hub reads, and how to load it."""
     from importlib.metadata import version
 
@@ -67,7 +67,6 @@ def card(repo: str, saved: SavedModel, model: Any, score: dict[str, float] | Non
     return CARD.format(
         data=data.to_yaml(),
         agent=saved.run.agent_name,
-        kind=type(model).__name__,
         task=task,
         version=version("devote"),
         preset=saved.run.preset,

@@ -112,7 +112,7 @@ def test_a_model_goes_to_the_hub_and_comes_back(hub: type[Hub]) -> None:
     card = hub.files["README.md"].decode()
     assert "library_name: devote" in card
     assert "type: mean_reward" in card
-    assert f'Sac.from_hub("{REPO}", env=...)' in card
+    assert f'agent_class("sac").from_hub("{REPO}", env=...)' in card
     before = set(hub.files)
     agent.learn(160, progress_bar=False)
     agent.push_to_hub(REPO, episodes=0, token="hf_none")

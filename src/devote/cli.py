@@ -14,13 +14,12 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, make_dataclass, replace
 from functools import partial
 from importlib import metadata
-from importlib.util import find_spec
 from pathlib import Path
 from shutil import which
 from typing import Annotated, Any, NoReturn, TypeVar
 
 from devote.core.durable import use_compilation_cache
-from devote.core.errors import DivergedError, EnvironmentFailedError, UserError, not_among
+from devote.core.errors import DivergedError, EnvironmentFailedError, UserError, extra, not_among
 from devote.loops.signals import exit_code
 from devote.names import AGENTS, PRESETS, TASKS, choice, import_typed, task_of
 
@@ -177,8 +176,9 @@ def loggers_of(asked: Any, directory: Path) -> list[Any]:
 @contextmanager
 def page_beside(directory: Path) -> Iterator[None]:
     """`devote watch` in a child process, during the training."""
-    if find_spec("uvicorn") is None or find_spec("starlette") is None:
-        raise UserError("the extra `live`", "none installed", "pip install 'devote[live]'")
+    with extra("live"):
+        import starlette  # noqa: F401
+        import uvicorn  # noqa: F401
     directory.mkdir(parents=True, exist_ok=True)
     words = [sys.executable, "-m", "devote", "watch", str(directory)]
     page = subprocess.Popen(words, start_new_session=True)  # Ctrl-C is not for it

@@ -203,8 +203,7 @@ class CheckEnv:
     exit code is 1 if anything failed."""
 
     env: str
-    """A Gymnasium id, a dmc: task, or module:MyEnv for a class or a function without arguments in a
-    module that can be imported from here."""
+    """A Gymnasium id, a dmc: task, or module:MyEnv, a class or function importable from here."""
     env_options: tuple[str, ...] = ()
     """Options of the environment as name=value."""
 

@@ -1,5 +1,6 @@
-"""The Python face, from the outside."""
+"""The Python API, from the outside."""
 
+import inspect
 import json
 import runpy
 import subprocess
@@ -16,6 +17,7 @@ import pytest
 import devote
 from corridor import SHORT, TINY, Corridor, observations, stacked
 from devote import Devote, Sac, check_env
+from devote.api import Model
 from devote.callbacks import SaveBest
 from devote.core.errors import UserError
 from devote.core.settings import flat, whole_number
@@ -240,7 +242,7 @@ def test_environments_that_are_there_already_decide_for_themselves() -> None:
     for env in (vector, Corridor()):
         with pytest.raises(UserError, match=r"num_envs [31], as many as there are; got 2"):
             Sac(env, num_envs=2, **SHORT)
-        with pytest.raises(UserError, match="eval_interval 0, for the only environment is busy"):
+        with pytest.raises(UserError, match="because the only environment is busy"):
             Sac(env, eval_interval=80, **SHORT)
     assert Sac(Corridor, num_envs=2, eval_interval=80, **SHORT).run.loop.eval_interval == 80
 
@@ -301,11 +303,27 @@ def test_the_package_is_light_and_says_what_it_has() -> None:
         _ = devote.Devot
 
 
-def test_any_agent_by_its_name() -> None:
+def test_a_type_checker_sees_the_types_of_the_api() -> None:
+    assert (Path(devote.__file__).parent / "py.typed").is_file()
+    public = [getattr(devote, name) for name in devote.__all__ if name != "__version__"]
+    methods = [getattr(Model, name) for name in vars(Model) if name[0] != "_"]
+    for one in [*public, *filter(callable, methods)]:
+        told = inspect.signature(one)
+        assert all(
+            p.annotation is not p.empty for p in told.parameters.values() if p.name != "self"
+        )
+        assert isinstance(one, type) or told.return_annotation is not told.empty, one
+
+
+def test_any_agent_by_its_name(tmp_path: Path) -> None:
     made = {name: devote.make_agent(name, Corridor, seed=1) for name in ("sac", "devote-plus")}
     assert isinstance(made["sac"], Sac)
     assert isinstance(made["devote-plus"], devote.DevotePlus)
     other = devote.make_agent("rnd-classic", Corridor)
     assert other.run.agent_name == "rnd-classic"
+    other.save(tmp_path)
+    with pytest.raises(UserError, match=r"agent_class\('rnd-classic'\).load"):
+        Sac.load(tmp_path)
+    assert devote.agent_class("rnd-classic").load(tmp_path, Corridor).steps == 0
     with pytest.raises(UserError, match="rnd-classic"):
         devote.make_agent("rnd-clasic", Corridor)

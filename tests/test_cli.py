@@ -31,6 +31,12 @@ def test_any_setting_is_a_flag_and_the_difference_is_printed() -> None:
     assert "num_indices" not in text
 
 
+@pytest.mark.parametrize("agent", AGENTS)
+def test_time_is_estimated_before_a_run(agent: str) -> None:
+    assert " days of updates on one CPU core" in describe(PRESETS["paper"]("spiral", agent), Path())
+    assert "time" not in describe(PRESETS["smoke"]("spiral", agent), Path())
+
+
 @pytest.mark.parametrize("preset", PRESETS)
 @pytest.mark.parametrize("agent", AGENTS)
 @pytest.mark.parametrize("env", JAX_ENVS)
@@ -202,9 +208,10 @@ def test_settings_come_from_a_file_and_flags_win(tmp_path: Path, capsys: Any) ->
     assert parse_train(["--config", str(path)])[0] == run
     changed, _ = parse_train(["--config", str(path), "--seed", "4", "--steps", "2e3"])
     assert (changed.seed, changed.steps, changed.agent.sac.discount) == (4, 2000, 0.9)
-    (tmp_path / "run.yaml").write_text("env: deep_sea\nsize: 20\nlength_scale: 2\n")
+    (tmp_path / "run.yaml").write_text("env: deep_sea\nsize: 20\nlength_scale: 2e-1\nsteps: 1e4")
     sea, _ = parse_train([f"--config={tmp_path / 'run.yaml'}", "--agent", "rnd"])
-    assert (sea.env.size, sea.agent.length_scale, sea.agent_name) == (20, 2.0, "rnd")
+    assert (sea.env.size, sea.agent.length_scale, sea.agent_name) == (20, 0.2, "rnd")
+    assert sea.steps == 10_000
 
 
 @pytest.mark.parametrize(

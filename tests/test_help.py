@@ -9,7 +9,7 @@ from typing import Any
 from devote.agents.sac import SacSettings
 from devote.agents.world_model import WorldModelSettings
 from devote.build import AGENTS, TASKS
-from devote.cli import Demo
+from devote.cli import CheckEnv, Demo
 from devote.doctor import Doctor
 from devote.experiments.commands import Compare, Listing, Make, Tune
 from devote.live.server import Watch
@@ -43,7 +43,7 @@ def test_every_setting_of_every_task_and_agent_has_a_text() -> None:
         kind for run in runs for part in (run.env, run.agent, run.loop) for kind in kinds_of(part)
     }
     assert {SacSettings, WorldModelSettings, LoopSettings} < kinds
-    for kind in {*kinds, Compare, Demo, Listing, Make, Render, Tune, Watch, Doctor}:
+    for kind in {*kinds, CheckEnv, Compare, Demo, Listing, Make, Render, Tune, Watch, Doctor}:
         texts = texts_of(kind)
         for entry in fields(kind):
             nested = isinstance(entry.default_factory, type) and is_dataclass(entry.default_factory)

@@ -17,11 +17,17 @@ PAGE = Path(__file__).parent.parent / "docs" / "parts.md"
 SNIPPETS = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.S)
 
 
-@pytest.mark.parametrize("number", range(len(SNIPPETS)))
+OTHERS = [next((x for x in ("flax", "torch", "sbx") if f"{x}" in code), "") for code in SNIPPETS]
+NUMBERS = [
+    pytest.param(n, marks=[pytest.mark.services] if other in ("torch", "sbx") else [])
+    for n, other in enumerate(OTHERS)
+]
+
+
+@pytest.mark.parametrize("number", NUMBERS)
 def test_the_snippets_of_the_page_run(number: int, tmp_path: Path, monkeypatch: Any) -> None:
-    for library in ("flax", "torch"):
-        if library in SNIPPETS[number]:
-            pytest.importorskip(library)
+    if OTHERS[number]:
+        pytest.importorskip(OTHERS[number])
     monkeypatch.chdir(tmp_path)
     small = SNIPPETS[number].replace('Devote("CartPole-v1", ', 'Devote("CartPole-v1", 0, "smoke", ')
     small = small.replace("learn(20_000)", "learn(800, progress_bar=False)")

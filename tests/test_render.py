@@ -135,7 +135,7 @@ def test_what_cannot_be_filmed_is_refused(sea: Path, tmp_path: Path) -> None:
         render(Render(tmp_path))
     with pytest.raises(UserError, match="a seed of the run, 0 to 1"):
         render(Render(sea, seed=7))
-    with pytest.raises(UserError, match="leave --env away"):
+    with pytest.raises(UserError, match="leave out --env"):
         render(Render(sea, env="CartPole-v1"))
     with pytest.raises(UserError, match=r"\.gif"):
         render(Render(sea, out=tmp_path / "film.avi"))

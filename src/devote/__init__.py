@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from devote.api import Devote, DevotePlus, Rnd, Sac, Sombrl, Thompson, make_agent
+    from devote.api import Devote, DevotePlus, Rnd, Sac, Sombrl, Thompson, agent_class, make_agent
     from devote.envs.check import check_env
 
     __version__: str
@@ -16,6 +16,7 @@ __all__ = [
     "Sombrl",
     "Thompson",
     "__version__",
+    "agent_class",
     "check_env",
     "make_agent",
 ]

@@ -292,7 +292,7 @@ class Model:
             fix = "give load the objects that the model was made with, such as prior=MyPrior()"
             raise UserError(expected, [*parts] or "none", fix)
         if described.run.agent_name != cls.agent_name:
-            fix = f"load it with the class of {described.run.agent_name}"
+            fix = f"load it with devote.agent_class({described.run.agent_name!r}).load"
             raise UserError(f"a model of {cls.agent_name}", described.run.agent_name, fix)
         model = cls.__new__(cls)
         if env is None:
@@ -376,11 +376,16 @@ class Sombrl(Model):
     agent_name = "sombrl"
 
 
-def make_agent(name: str, env: Any, **more: Any) -> Model:
-    """Any agent by its name, such as `make_agent("rnd-classic", "CartPole-v1", seed=1)`."""
+def agent_class(name: str) -> type[Model]:
+    """The class of any agent, such as `agent_class("rnd-classic").load("runs/classic")`."""
     named = {kind.agent_name: kind for kind in Model.__subclasses__()}
     kind = named.get(choice("the agent", name, tuple(AGENTS)))
-    return (kind or type(name, (Model,), {"agent_name": name}))(env, **more)
+    return kind or type(name, (Model,), {"agent_name": name})
+
+
+def make_agent(name: str, env: Any, **more: Any) -> Model:
+    """Any agent by its name, such as `make_agent("rnd-classic", "CartPole-v1", seed=1)`."""
+    return agent_class(name)(env, **more)
 
 
 REPLACES = {
@@ -398,7 +403,7 @@ def own_parts(given: dict[str, Any]) -> tuple[Own | None, dict[str, Any]]:
     for name in objects:
         idle = [setting for setting in REPLACES[name] if setting in settings]
         if idle:
-            fix = f"leave it away: the given {name} decides"
+            fix = f"leave it out: the given {name} decides"
             raise UserError(f"no {idle[0]} beside {name}", f"{idle[0]}={settings[idle[0]]}", fix)
     return (Own(**objects) if objects else None), settings
 

@@ -131,9 +131,9 @@ def with_own(name: str, agent: LearningAgent, own: Own) -> Agent:
     given = ", ".join(own.names())
     if not isinstance(agent, Sac | Devote):
         expected = "sac or a kind of devote, which take own parts"
-        raise UserError(expected, f"{name} with {given}", "leave them away")
+        raise UserError(expected, f"{name} with {given}", "leave them out")
     if own.prior is not None and (isinstance(agent, Sac) or agent.exact is not None):
-        fix = "leave prior away, or use Devote"
+        fix = "leave out prior, or use Devote"
         raise UserError("an agent that trains a corrector", f"{name} with a prior of its own", fix)
     agent = replace(agent, own=own)
     draws = [jax.eval_shape(lambda key: agent.init(key), jax.random.key(0)) for _ in range(2)]
@@ -243,12 +243,12 @@ class EnvSource:
         if self.fixed is None:
             return run
         if run.loop.num_envs != self.fixed:
-            fix = "leave num_envs away, or give a class, a factory or an id"
+            fix = "leave out num_envs, or give a class, a factory or an id"
             expected = f"num_envs {self.fixed}, as many as there are"
             raise UserError(expected, run.loop.num_envs, fix)
         if run.loop.eval_interval > 0:
             fix = "call evaluate() after learn(), or give a class, a factory or an id"
-            expected = "eval_interval 0, for the only environment is busy with training"
+            expected = "eval_interval 0, because the only environment is busy with training"
             raise UserError(expected, run.loop.eval_interval, fix)
         return run
 

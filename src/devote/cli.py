@@ -1,5 +1,6 @@
 """The command line: one function per command."""
 
+import argparse
 import errno
 import faulthandler
 import json
@@ -8,21 +9,21 @@ import re
 import subprocess
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, make_dataclass, replace
 from functools import partial
 from importlib import metadata
-from importlib.util import find_spec
 from pathlib import Path
 from shutil import which
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn, TypeVar
 
 from devote.core.durable import use_compilation_cache
-from devote.core.errors import DivergedError, EnvironmentFailedError, UserError, not_among
+from devote.core.errors import DivergedError, EnvironmentFailedError, UserError, extra, not_among
 from devote.loops.signals import exit_code
 from devote.names import AGENTS, PRESETS, TASKS, choice, import_typed, task_of
 
+T = TypeVar("T")
 EXIT_DIVERGED = 3
 NOBODY_READS = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EBADF)
 """Errors of writing to an output that is closed, or on a full disk."""
@@ -59,13 +60,6 @@ USAGE = """usage: devote train ENV [--agent A] [--preset P] [--seed S] [--steps 
 
 DEVICES = "Devices for the batch of one seed, or for several seeds, which take all by default."
 STEPS = "Environment steps of each seed, rounded up: learning_starts, then whole log_intervals."
-
-CHECK_USAGE = """usage: devote check-env ENV [--env-options NAME=VALUE ...]
-
-Plays random actions in an environment and prints what passes and what fails, with the fix; the
-exit code is 1 if anything failed. ENV is a Gymnasium id, a dmc: task, or module:MyEnv for a class
-or a function without arguments in a module that can be imported from here.
-"""
 
 
 def plain_warning(
@@ -105,7 +99,7 @@ def main() -> None:
             _leave(f"cannot write what is printed: {error.strerror}", 2)
         if error.filename is None:
             raise
-        fix = "make room there or name another place; the same command goes on with what is saved"
+        fix = "make room there or name another place; the same command continues from what is saved"
         _leave(f"cannot use {error.filename}: {error.strerror}; {fix}", 2)
 
 
@@ -182,8 +176,9 @@ def loggers_of(asked: Any, directory: Path) -> list[Any]:
 @contextmanager
 def page_beside(directory: Path) -> Iterator[None]:
     """`devote watch` in a child process, during the training."""
-    if find_spec("uvicorn") is None or find_spec("starlette") is None:
-        raise UserError("the extra `live`", "none installed", "pip install 'devote[live]'")
+    with extra("live"):
+        import starlette  # noqa: F401
+        import uvicorn  # noqa: F401
     directory.mkdir(parents=True, exist_ok=True)
     words = [sys.executable, "-m", "devote", "watch", str(directory)]
     page = subprocess.Popen(words, start_new_session=True)  # Ctrl-C is not for it
@@ -194,33 +189,45 @@ def page_beside(directory: Path) -> Iterator[None]:
         page.wait()
 
 
+def typed(kind: type[T], words: list[str], command: str) -> T:
+    """The arguments of a command."""
+    import tyro
+
+    required = (tyro.conf.PositionalRequiredArgs,)
+    return tyro.cli(kind, args=words, prog=f"devote {command}", config=required)
+
+
+@dataclass(frozen=True)
+class CheckEnv:
+    """Play random actions in an environment and print what passes and what fails, with the fix; the
+    exit code is 1 if anything failed."""
+
+    env: str
+    """A Gymnasium id, a dmc: task, or module:MyEnv, a class or function importable from here."""
+    env_options: tuple[str, ...] = ()
+    """Options of the environment as name=value."""
+
+
 def check_env_command(words: list[str]) -> int:
     """Check an environment; 1 if anything fails."""
-    if words and words[0] in HELP:
-        print(CHECK_USAGE)
-        return 0
-    if not words or words[0].startswith("-") or words[1:2] not in ([], ["--env-options"]):
-        fix = "try: devote check-env my_package:MyEnv"
-        raise UserError("one environment after `devote check-env`", " ".join(words) or "none", fix)
-    if words[0] in TASKS:
-        fix = f"devote train {words[0]}"
-        raise UserError("a Gymnasium environment to check", f"{words[0]}, a task of devote", fix)
+    asked = typed(CheckEnv, words, "check-env")
+    if asked.env in TASKS:
+        fix = f"devote train {asked.env}"
+        raise UserError("a Gymnasium environment to check", f"{asked.env}, a task of devote", fix)
     from devote.envs.check import check_in_child
 
-    import_typed(words[0])
-    report = check_in_child(words[0], words[2:])
+    import_typed(asked.env)
+    report = check_in_child(asked.env, asked.env_options)
     print(report)
     return 0 if report.ok else 1
 
 
 def render_command(words: list[str]) -> int:
     """Write a film of a run's agent."""
-    import tyro
-
     use_compilation_cache()
     from devote.render import Render, render
 
-    asked = tyro.cli(Render, args=words, prog="devote render")
+    asked = typed(Render, words, "render")
     if asked.env is not None:
         import_typed(asked.env)
     print(f"wrote {render(asked)}")
@@ -229,20 +236,16 @@ def render_command(words: list[str]) -> int:
 
 def watch_command(words: list[str]) -> int:
     """Serve a page that shows runs."""
-    import tyro
-
     from devote.live.server import Watch, watch
 
-    return watch(tyro.cli(Watch, args=words, prog="devote watch"))
+    return watch(typed(Watch, words, "watch"))
 
 
 def doctor_command(words: list[str]) -> int:
     """Say what is wrong with a run; 1 if anything is."""
-    import tyro
-
     from devote.doctor import Doctor, doctor
 
-    return doctor(tyro.cli(Doctor, args=words, prog="devote doctor"))
+    return doctor(typed(Doctor, words, "doctor"))
 
 
 def evaluate_critic_command(words: list[str]) -> int:
@@ -261,9 +264,7 @@ def study_command(name: str, words: list[str]) -> int:
 
 def demo_command(words: list[str]) -> int:
     """Train DEVOTE and SAC in the spiral maze and draw one figure."""
-    import tyro
-
-    asked = tyro.cli(Demo, args=words, prog="devote demo")
+    asked = typed(Demo, words, "demo")
     use_compilation_cache()
     from devote.demo import run_demo
 
@@ -295,12 +296,10 @@ class Demo:
 def parse_train(words: list[str]) -> tuple[Any, Any]:
     """The run and all arguments of `devote train`; settings that are not given come from the file
     after --config, then from the preset."""
-    words = [_in_full(word) for word in words]
-    words, config = _config(words)
-    named = _names(words, config)
-    env = task_of(named.env)
-    agent = choice("the agent", named.agent, AGENTS)
-    preset = choice("the preset", named.preset, PRESETS)
+    named, config, words = _early(words)
+    env = task_of(named["env"])
+    agent = choice("the agent", named["agent"], AGENTS)
+    preset = choice("the preset", named["preset"], PRESETS)
     import tyro
 
     from devote import presets
@@ -309,9 +308,9 @@ def parse_train(words: list[str]) -> tuple[Any, Any]:
     from devote.run import Run
 
     base = presets.PRESETS[preset](env, agent)
-    if isinstance(base.env, GymnasiumSettings) and env != named.env:
-        base = replace(base, env=replace(base.env, id=named.env))
-    base = with_values(base, {n: v for n, v in config.items() if n not in ("env", *SAID)})
+    if isinstance(base.env, GymnasiumSettings) and env != named["env"]:
+        base = replace(base, env=replace(base.env, id=named["env"]))
+    base = with_values(base, {n: v for n, v in config.items() if n not in named})
     flags: list[tuple[str, Any, str, Any]] = [
         ("agent", str, f"One of {', '.join(AGENTS)}.", agent),
         ("preset", str, f"One of {', '.join(PRESETS)}.", preset),
@@ -334,9 +333,9 @@ def parse_train(words: list[str]) -> tuple[Any, Any]:
     command = make_dataclass("Train", [*explained, *settings], frozen=True)
     asked: Any = tyro.cli(
         command,
-        args=words[1:] if words and not words[0].startswith("-") else words,
-        prog=f"devote train {named.env}",
-        description=f"Train {agent} in {named.env}; defaults are the preset `{preset}`.",
+        args=[str(_number(word)) for word in words],
+        prog=f"devote train {named['env']}",
+        description=f"Train {agent} in {named['env']}; defaults are the preset `{preset}`.",
         config=(tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes),
     )
     run = Run(
@@ -354,8 +353,10 @@ def parse_train(words: list[str]) -> tuple[Any, Any]:
 
 
 def describe(run: Any, directory: Path) -> str:
-    """The run in words: its preset and what differs from it."""
+    """The run in words: its preset, what differs from it, and how long it may take."""
     from devote import presets
+    from devote.experiments.comparison import TrainingCell
+    from devote.experiments.durations import Durations, in_words
 
     lines = [
         f"{run.agent_name} in {task_name(run)}, preset {run.preset}, seed {run.seed}"
@@ -366,6 +367,8 @@ def describe(run: Any, directory: Path) -> str:
     for name, (value, default) in difference.items():
         if name not in ("seed", "seeds", "id"):
             lines.append(f"  {name} = {value} (preset: {default})")
+    if (seconds := Durations.known(Path("runs")).seconds(TrainingCell(run))) is not None:
+        lines.append(f"time: about {in_words(run.seeds * seconds)} of updates on one CPU core")
     return "\n".join(lines)
 
 
@@ -390,64 +393,51 @@ def default_name(run: Any) -> str:
     return f"{task}-{run.agent_name}-{run.preset}-{run.seed}{ending}"
 
 
-SAID = ("agent", "preset")
-"""Flags that decide which settings there are."""
-
-
-@dataclass(frozen=True)
-class Names:
-    """The arguments that decide which settings there are."""
-
-    env: str = "spiral"
-    agent: str = "devote"
-    preset: str = "desk"
-
-
-def _names(words: list[str], config: Mapping[str, Any]) -> Names:
-    """Environment, agent and preset, before the other arguments are parsed."""
-    found = {name: str(config[name]) for name in ("env", *SAID) if name in config}
-    if words and not words[0].startswith("-"):
-        found["env"] = words[0]
-    elif "env" not in found:
+def _early(words: list[str]) -> tuple[dict[str, str], dict[str, Any], list[str]]:
+    """What decides which settings there are (env, agent, preset), the settings in the file after
+    --config, and the other arguments."""
+    first = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    for name in ("agent", "preset", "config"):
+        first.add_argument(f"--{name}", nargs="?", const="", default=argparse.SUPPRESS)
+    typed, others = first.parse_known_args(words)
+    named = vars(typed)
+    config = _config(Path(named.pop("config"))) if "config" in named else {}
+    if others and not others[0].startswith("-"):
+        named["env"] = others.pop(0)
+    named = {n: str(config[n]) for n in ("env", "agent", "preset") if n in config} | named
+    if "env" not in named:
         raise UserError("an environment after `devote train`", "none", "try: devote train spiral")
-    for name in SAID:
-        flag = f"--{name}"
-        for position, word in enumerate(words):
-            if word == flag and position + 1 < len(words):
-                found[name] = words[position + 1]
-            elif word.startswith(flag + "="):
-                found[name] = word.split("=", 1)[1]
-    return Names(**found)
+    return {"agent": "devote", "preset": "desk"} | named, config, others
 
 
-def _config(words: list[str]) -> tuple[list[str], dict[str, Any]]:
-    """The arguments without `--config FILE`, and the settings in that file."""
-    joined = next((i for i, word in enumerate(words) if word.startswith("--config=")), None)
-    if joined is not None:
-        words = [*words[:joined], *words[joined].split("=", 1), *words[joined + 1 :]]
-    if "--config" not in words:
-        return words, {}
-    place = words.index("--config")
-    path = Path(words[place + 1]) if place + 1 < len(words) else Path()
+def _config(path: Path) -> dict[str, Any]:
+    """The settings in a JSON or YAML file."""
     fix = "give a JSON or YAML file of settings by name; --print-config writes one"
     if not path.is_file():
         raise UserError("a file after --config", path, fix)
-    from devote.core.durable import read_table
+    if path.suffix not in (".yaml", ".yml"):
+        from devote.core.durable import read_table
 
-    if path.suffix in (".yaml", ".yml"):
-        try:
-            import yaml
-        except ModuleNotFoundError as error:
-            raise UserError("PyYAML, to read YAML", error, "pip install pyyaml") from error
+        table: Any = read_table(path, fix)
+    else:
+        import yaml
+
         try:
             table = yaml.safe_load(path.read_text())
         except (yaml.YAMLError, UnicodeDecodeError) as error:
             raise UserError(f"YAML in {path}", f"{error!s:.80}", fix) from error
         if not isinstance(table, dict):
             raise UserError(f"a table in {path}", type(table).__name__, fix)
-    else:
-        table = read_table(path, fix)
-    return words[:place] + words[place + 2 :], {str(name): v for name, v in table.items()}
+    return {str(name): _number(value) for name, value in table.items()}
+
+
+def _number(value: Any) -> Any:
+    """Numbers as people write them: 3e-4, which YAML takes for text, and 1e6 for an integer."""
+    if isinstance(value, list):
+        return [_number(one) for one in value]
+    if isinstance(value, str) and re.fullmatch(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]{1,2}", value):
+        value = float(value)
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def config_of(run: Any) -> str:
@@ -457,14 +447,6 @@ def config_of(run: Any) -> str:
     table = {"env": task_name(run), "agent": run.agent_name, "preset": run.preset}
     known = ("env_name", "agent_name", "preset", "id")
     return json.dumps(table | {n: v for n, v in flat(run).items() if n not in known}, indent=2)
-
-
-def _in_full(word: str) -> str:
-    """An integer that was written as 1e6, in full."""
-    if not re.fullmatch(r"[0-9]+(\.[0-9]*)?[eE]\+?[0-9]{1,2}", word):
-        return word
-    number = float(word)
-    return str(int(number)) if number == int(number) else word
 
 
 def _flag(kind: Any, name: str, text: str) -> Any:

@@ -4,7 +4,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from devote.core.errors import UserError
+from devote.core.errors import UserError, extra
 from devote.saved import MODEL, SavedModel, read_model
 
 CARD = """---
@@ -16,9 +16,9 @@ A {agent} agent of devote {version}, preset `{preset}`, seed {seed}, after {step
 steps.{score}
 
 ```python
-from devote import {kind}
+from devote import agent_class
 
-agent = {kind}.from_hub("{repo}"{env})
+agent = agent_class("{agent}").from_hub("{repo}"{env})
 action = agent.predict(obs)
 ```
 
@@ -26,22 +26,15 @@ Settings, spaces and hashes are in `model/`; weights are safetensors, and loadin
 """
 
 
-def hub() -> Any:
-    """The client of the Hub."""
-    try:
-        import huggingface_hub
-    except ModuleNotFoundError as error:
-        raise UserError("the extra `hub`", error, "pip install 'devote[hub]'") from error
-    return huggingface_hub
-
-
 def push(model: Any, repo: str, private: bool, episodes: int, token: str | None) -> str:
     """Upload a model with its card; the address of the commit."""
-    api = hub().HfApi(token=token)
+    with extra("hub"):
+        from huggingface_hub import HfApi
+    api = HfApi(token=token)
     score = model.evaluate(episodes) if episodes else None
     with TemporaryDirectory() as folder:
         model.save(folder)
-        (Path(folder) / "README.md").write_text(card(repo, read_model(Path(folder)), model, score))
+        (Path(folder) / "README.md").write_text(card(repo, read_model(Path(folder)), score))
         api.create_repo(repo, private=private, exist_ok=True)
         done = api.upload_folder(
             repo_id=repo,
@@ -52,7 +45,7 @@ def push(model: Any, repo: str, private: bool, episodes: int, token: str | None)
     return str(done.commit_url)
 
 
-def card(repo: str, saved: SavedModel, model: Any, score: dict[str, float] | None) -> str:
+def card(repo: str, saved: SavedModel, score: dict[str, float] | None) -> str:
     """The README of a model: metadata that the Hub reads, and how to load it."""
     from importlib.metadata import version
 
@@ -74,7 +67,6 @@ def card(repo: str, saved: SavedModel, model: Any, score: dict[str, float] | Non
     return CARD.format(
         data=data.to_yaml(),
         agent=saved.run.agent_name,
-        kind=type(model).__name__,
         task=task,
         version=version("devote"),
         preset=saved.run.preset,
@@ -88,12 +80,13 @@ def card(repo: str, saved: SavedModel, model: Any, score: dict[str, float] | Non
 
 def pull(repo: str, folder: str, revision: str | None, token: str | None) -> Path:
     """Download a model, and nothing else of its repository, into a folder."""
-    client = hub()
-    from huggingface_hub.errors import RepositoryNotFoundError
-
+    with extra("hub"):
+        from huggingface_hub import snapshot_download
+        from huggingface_hub.errors import RepositoryNotFoundError
+    only = f"{MODEL}/*"
     try:
-        client.snapshot_download(
-            repo, revision=revision, token=token, local_dir=folder, allow_patterns=f"{MODEL}/*"
+        snapshot_download(
+            repo, revision=revision, token=token, local_dir=folder, allow_patterns=only
         )
     except RepositoryNotFoundError as error:
         fix = "check the name; a private one needs a token"

@@ -7,7 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from devote.core.errors import UserError
+from devote.core.errors import extra
 
 Row = dict[str, Any]
 
@@ -18,18 +18,13 @@ def _numbers(row: Row) -> dict[str, float]:
     return {name: value for name, value in told.items() if math.isfinite(value)}
 
 
-def _library(module: str, extra: str) -> Any:
-    try:
-        return import_module(module)
-    except ModuleNotFoundError as error:
-        raise UserError(f"the extra `{extra}`", error, f"pip install 'devote[{extra}]'") from error
-
-
 class TensorBoard:
     """Writes events to a folder per seed; a resumed run replaces the events that it repeats."""
 
     def __init__(self, directory: str | Path) -> None:
-        self.directory, self._library = Path(directory), _library("tensorboardX", "tensorboard")
+        with extra("tensorboard"):
+            self._library: Any = import_module("tensorboardX")
+        self.directory = Path(directory)
         self._writers: dict[int, Any] = {}
 
     def __call__(self, row: Row) -> None:
@@ -60,7 +55,8 @@ class Wandb:
         directory: str | Path = ".",
         library: Any = None,
     ) -> None:
-        self.library = library or _library("wandb", "wandb")
+        with extra("wandb"):
+            self.library = library or import_module("wandb")
         self.own = {"dir": str(directory), "reinit": "create_new"} if library is None else {}
         self.project, self.name, self.place = project, name, str(Path(directory).resolve())
         self._runs: dict[int, Any] = {}

@@ -138,7 +138,7 @@ def one_env(
             raise UserError(f"the run's own environment, {task}", env.spec.name, "change --env")
         return env
     if typed is not None:
-        raise UserError(f"no --env for {run.env_name}", typed, "leave --env away")
+        raise UserError(f"no --env for {run.env_name}", typed, "leave out --env")
     return build_env(run, 1)
 
 
@@ -244,7 +244,7 @@ def _over(grid: Grid, bins: Sequence[int]) -> list[np.ndarray]:
 def _flat_grid(grid: Grid | None) -> Grid:
     if grid is None or len(grid.shape) != 2:
         got = "no grid" if grid is None else f"a grid of shape {grid.shape}"
-        raise UserError("a task with a coverage grid of two dimensions", got, "leave --map away")
+        raise UserError("a task with a coverage grid of two dimensions", got, "leave out --map")
     return grid
 
 

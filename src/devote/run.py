@@ -95,7 +95,7 @@ class Run:
         """Refuse a budget in which nothing is learned."""
         first = self._whole(0)
         if self.steps <= first:
-            expected = f"steps above {first}, for the first ones only fill the replay"
+            expected = f"steps above {first}, because the first ones only fill the replay"
             raise UserError(expected, self.steps, "raise --steps or lower --learning-starts")
 
 
@@ -104,7 +104,7 @@ def _check_spread(agent: dict[str, Any]) -> None:
     spread = ["num_guessers"] + (["num_indices"] if agent.get("bonus") == "std" else [])
     for name in spread:
         if agent.get(name, 2) < 2:
-            expected = f"{name} of at least 2, for their spread is the bonus"
+            expected = f"{name} of at least 2, because their spread is the bonus"
             raise UserError(expected, agent[name], f"raise {flag(name)}")
 
 

@@ -19,7 +19,7 @@ from gymnasium import spaces
 
 from devote.build import AGENTS, TASKS, EnvSource, env_source, spaces_seen
 from devote.core.durable import replacing
-from devote.core.errors import UserError
+from devote.core.errors import UserError, extra
 from devote.core.settings import fit, from_table
 from devote.core.types import Agent, Box, Env, EnvSpec, HostEnv, Vector
 from devote.envs.gymnasium import GymnasiumSettings
@@ -38,7 +38,8 @@ PLACE = 0
 """Step of the checkpoint; the table says how long the agent has learned."""
 SCHEMA = 2
 NAMES = {"schema", "recipe", "agent", "preset", "settings", "task", "step"}
-TASK = {"name", "episode_length", "own_units", "terms", "says_success", "observation", "action"}
+SPEC = dict(name=str, episode_length=int, terms=tuple[str, ...], says_success=bool)
+TASK = {*SPEC, "own_units", "observation", "action"}
 
 
 def saved_run(directory: Path) -> Run:
@@ -172,14 +173,12 @@ def export_policy(path: Path, described: SavedModel, agent: Agent, state: Any) -
         raise UserError("a name that ends in .onnx or .stablehlo", path.name, "rename it")
     if described.run.agent_name == "thompson":
         raise UserError("an agent with one exploitation actor", "thompson", "export another agent")
-    try:
+    with extra("export"):
         import flatbuffers  # noqa: F401  what jax.export needs
 
         if path.suffix == ".onnx":
             from jax2onnx import to_onnx
             from onnxruntime import InferenceSession
-    except ModuleNotFoundError as error:
-        raise UserError("the extra `export`", error, "pip install 'devote[export]'") from error
     space, actions = described.spec.observation, Actions(described.action)
     shape: tuple[int, ...] = (space.size,) if isinstance(space, Vector) else ()
     tried = _samples(described.observation) if shape else np.arange(space.size, dtype=np.int32)
@@ -232,11 +231,8 @@ def _table(described: SavedModel) -> dict[str, Any]:
         "preset": described.run.preset,
         "settings": asdict(described.run),
         "task": {
-            "name": spec.name,
-            "episode_length": spec.episode_length,
+            **{name: getattr(spec, name) for name in SPEC},
             "own_units": isinstance(spec.observation, Vector) and spec.observation.own_units,
-            "terms": list(spec.terms),
-            "says_success": spec.says_success,
             "observation": space_to_table(described.observation),
             "action": space_to_table(described.action),
         },
@@ -248,15 +244,9 @@ def _task(table: Any, where: str) -> tuple[spaces.Space, spaces.Space, EnvSpec]:
     _require_names(table, TASK, where)
     observation = space_from_table(table["observation"], where)
     action = space_from_table(table["action"], where)
-    spec = EnvSpec(
-        name=fit(str, "name", table["name"]),
-        observation=Observations(observation, fit(bool, "own_units", table["own_units"])).spec,
-        action=Actions(action).spec,
-        episode_length=fit(int, "episode_length", table["episode_length"]),
-        terms=fit(tuple[str, ...], "terms", table["terms"]),
-        says_success=fit(bool, "says_success", table["says_success"]),
-    )
-    return observation, action, spec
+    seen = Observations(observation, fit(bool, "own_units", table["own_units"])).spec
+    told = {name: fit(kind, name, table[name]) for name, kind in SPEC.items()}
+    return observation, action, EnvSpec(observation=seen, action=Actions(action).spec, **told)
 
 
 def _require_names(table: Any, names: set[str], where: str) -> None:

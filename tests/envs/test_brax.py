@@ -221,7 +221,7 @@ def test_a_missing_library_is_named_with_its_extra(
     module: str, build: Any, extra: str, monkeypatch: Any
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(UserError, match=rf"install devote\[{extra}\]"):
+    with pytest.raises(UserError, match=rf"pip install 'devote\[{extra}\]'"):
         build()
 
 

@@ -312,7 +312,8 @@ def test_time_is_told_by_the_closest_kind(tmp_path: Path) -> None:
     assert durations.seconds(cell) == 60.0
     assert time_left([(60.0, 0.0), (50.0, 0.0)], 2) == 60.0  # no less than the longest
     assert time_left([(60.0, 0.5), (None, 0.0), (50.0, 0.0)], 1) == 30.0 + 55.0 + 50.0
-    assert [in_words(s) for s in (8, 600, 9000)] == ["8 s", "10 min", "2.5 h"]
+    told = [in_words(seconds) for seconds in (8, 600, 9000, 864000)]
+    assert told == ["8 s", "10 min", "2.5 h", "10 days"]
 
 
 def test_times_of_more_cells_are_shipped(tmp_path: Path) -> None:

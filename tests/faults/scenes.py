@@ -91,7 +91,7 @@ class Ledger:
         return ("rollout/ep_rew_mean", "train/weight", "eval/mean_reward")
 
     def resume(self, state: RunState) -> tuple[RunState, str]:
-        return state, "environments go on exactly"
+        return state, "environments continue exactly"
 
     def snapshot(self, state: RunState) -> RunState:
         return state

@@ -20,6 +20,9 @@ def test_one_dimension_is_a_strip() -> None:
     assert plane.grid.shape == (1, 5)
     assert plane.grid.labels == ("observation", "")
     np.testing.assert_array_equal(plane.sum(visits), visits)
+    axes = Figure().subplots()
+    maps.draw_map(axes, plane.grid, plane.sum(visits), "value")
+    assert [bar.get_height() for bar in axes.patches] == visits.tolist()
 
 
 def test_three_dimensions_are_summed_to_every_pair_with_the_second_going_up() -> None:

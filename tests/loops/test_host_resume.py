@@ -52,7 +52,7 @@ def test_environments_that_can_be_saved_go_on_to_the_same_bytes(
 ) -> None:
     assert interrupt(tmp_path, "exact", signal.SIGKILL, 900) == -9
     assert interrupt(tmp_path, "exact", signal.SIGTERM, 1_800) == 143
-    assert "environments go on exactly" in finish(tmp_path, "exact")
+    assert "environments continue exactly" in finish(tmp_path, "exact")
     assert_same_run(tmp_path, whole)
 
 

@@ -112,7 +112,7 @@ def test_a_model_goes_to_the_hub_and_comes_back(hub: type[Hub]) -> None:
     card = hub.files["README.md"].decode()
     assert "library_name: devote" in card
     assert "type: mean_reward" in card
-    assert f'Sac.from_hub("{REPO}", env=...)' in card
+    assert f'agent_class("sac").from_hub("{REPO}", env=...)' in card
     before = set(hub.files)
     agent.learn(160, progress_bar=False)
     agent.push_to_hub(REPO, episodes=0, token="hf_none")
@@ -137,6 +137,7 @@ def test_what_is_on_no_hub_or_was_changed_is_refused(hub: type[Hub]) -> None:
 
 
 def test_without_the_client_the_extra_is_named() -> None:
-    code = "import sys; sys.modules['huggingface_hub'] = None\nimport devote.hub\ndevote.hub.hub()"
+    code = "import sys; sys.modules['huggingface_hub'] = None"
+    code += "\nfrom devote.hub import pull\npull('a/b', '.', None, None)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "pip install 'devote[hub]'" in done.stderr

@@ -1,6 +1,7 @@
 """The errors of this library: for users' mistakes, failing environments, and divergence."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import Self
 
@@ -21,6 +22,15 @@ def not_among(what: str, name: str, known: Sequence[str]) -> UserError:
     fix = f"did you mean {close[0]}?" if close else "choose one of them"
     names = f"{len(known)} names" if close and len(known) > MANY else ", ".join(known)
     return UserError(f"{what} to be one of {names}", repr(name), fix)
+
+
+@contextmanager
+def extra(name: str) -> Iterator[None]:
+    """Around imports of what an extra of the package installs."""
+    try:
+        yield
+    except ImportError as error:
+        raise UserError(f"the extra `{name}`", error, f"pip install 'devote[{name}]'") from error
 
 
 class EnvironmentFailedError(RuntimeError):

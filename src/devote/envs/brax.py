@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, PRNGKeyArray
 
-from devote.core.errors import UserError, not_among
+from devote.core.errors import UserError, extra, not_among
 from devote.core.settings import EpisodeLength, EpisodeLimit
 from devote.core.trees import where
 from devote.core.types import Box, EnvSpec, Outcome, Vector
@@ -142,10 +142,8 @@ class StatefulTask:
 
 def brax(settings: BraxSettings) -> StatefulTask:
     """A task of Brax by name."""
-    try:
+    with extra("brax"):
         from brax import envs
-    except ModuleNotFoundError as error:
-        raise UserError("Brax", error, "install devote[brax]") from error
     known = sorted(envs._envs)  # the registry has no public listing
     if settings.id not in known:
         raise not_among("the task", settings.id, known)
@@ -157,11 +155,9 @@ def brax(settings: BraxSettings) -> StatefulTask:
 
 def playground(settings: PlaygroundSettings) -> StatefulTask:
     """A task of MuJoCo Playground by name."""
-    try:
-        with contextlib.redirect_stdout(io.StringIO()):  # it prints missing optional backends
-            from mujoco_playground import dm_control_suite, registry
-    except ModuleNotFoundError as error:
-        raise UserError("MuJoCo Playground", error, "install devote[playground]") from error
+    # it prints missing optional backends
+    with extra("playground"), contextlib.redirect_stdout(io.StringIO()):
+        from mujoco_playground import dm_control_suite, registry
     if settings.id not in registry.ALL_ENVS:
         raise not_among("the task", settings.id, list(registry.ALL_ENVS))
     if settings.id not in dm_control_suite.ALL_ENVS and not settings.download_models:

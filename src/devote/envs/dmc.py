@@ -12,7 +12,7 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.envs.registration import EnvSpec
 
-from devote.core.errors import UserError, not_among
+from devote.core.errors import extra, not_among
 
 PREFIX = "dmc:"
 NAME = re.compile(r"dmc:(?P<task>\w+-\w+?)(-repeat(?P<repeat>[1-9]\d*))?")
@@ -83,10 +83,7 @@ def read_name(name: str) -> tuple[str, str, int]:
 
 
 def _suite() -> Any:
-    try:
-        with warnings.catch_warnings():  # it warns of a missing display
-            warnings.simplefilter("ignore")
-            from dm_control import suite
-    except ModuleNotFoundError as error:
-        raise UserError("dm_control", error, "install devote[dm-control]") from error
+    with extra("dm-control"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it warns of a missing display
+        from dm_control import suite
     return suite

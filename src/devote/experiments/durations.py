@@ -15,6 +15,8 @@ from devote.experiments.cells import Cell, read_record
 from devote.loops.progress import PlainConsole
 
 MEASURED = "durations.csv"
+"""Rows of no cells are counted: FLOPs of an update (`benchmarks/scaling.py`) at the 40 GFLOP/s that
+measured cells of the desk preset reach on a core."""
 RECORDS = ("cells/*/record.json", "calibration/*/records/*/*.json")
 QUIET_SECONDS = 30.0  # between two lines where there is no terminal to redraw
 ENOUGH = 0.05  # share of a cell after which its own pace tells its time
@@ -85,7 +87,9 @@ def in_words(seconds: float) -> str:
         return f"{seconds:.0f} s"
     if seconds < 5400:
         return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h"
+    if seconds < 72 * 3600:
+        return f"{seconds / 3600:.1f} h"
+    return f"{seconds / 86400:,.0f} days"
 
 
 class Board:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from devote.core.errors import UserError
+from devote.core.errors import UserError, extra
 from devote.experiments.cells import Cell
 from devote.experiments.runner import POLL_SECONDS, LocalEngine, difference, shared_token
 
@@ -91,10 +91,8 @@ def _connected(address: str | None) -> Any:
         os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
         os.environ.setdefault("RAY_worker_niceness", "0")  # Ray's 15 starves on a busy machine
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    try:
+    with extra("ray"):
         import ray
-    except ImportError as error:
-        raise UserError("Ray for --on ray", error, "install devote[ray]") from error
     if ray.is_initialized():
         return ray
     asked = "local" if local else address or os.environ["RAY_ADDRESS"]

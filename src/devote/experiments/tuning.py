@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from devote.core.durable import atomic_write_text
-from devote.core.errors import UserError
+from devote.core.errors import UserError, extra
 from devote.core.settings import digest, flat, require_known
 from devote.experiments.comparison import Method, Study, TrainingCell, command
 from devote.experiments.durations import Board, Durations
@@ -150,11 +150,9 @@ class Tuning:
 
     def open(self) -> Any:
         """Create or load Optuna's study."""
-        try:
+        with extra("tune"):
             import optuna
             from optuna.storages.journal import JournalFileBackend, JournalStorage
-        except ImportError as error:
-            raise UserError("Optuna for trials", error, "install devote[tune]") from error
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self.journal.parent.mkdir(parents=True, exist_ok=True)
         first = max(2, min(10, self.trials // 4))

@@ -28,22 +28,24 @@ def draw_map(
     scale: Scale | None = None,
 ) -> None:
     """One quantity over the eligible bins, with start and goal; walls are grey, and bins without a
-    value white."""
+    value white. In one dimension, bars."""
     image = _image(grid, values, log).reshape(grid.shape)
     low, high = scale or (None, None)
+    axes.set_title(f"{title} (log10)" if log else title)
+    if grid.shape[0] == 1:
+        axes.bar(np.arange(grid.size), image[0], width=1.0)
+        axes.set(xlabel=grid.labels[0], xlim=(-0.5, grid.size - 0.5))
+        return
     shown = axes.imshow(image, extent=grid.extent, vmin=low, vmax=high)
     walls = np.where(grid.eligible, np.nan, 0.75).reshape(grid.shape)
     axes.imshow(walls, extent=grid.extent, cmap="gray", vmin=0, vmax=1)
     for name, x, y in grid.marks:
         axes.plot(x, y, MARKS.get(name, "o"), ms=7, mfc="w", mec="k", mew=0.8)
     axes.set_aspect("auto")
-    # bins are square, whatever their units; a strip is not a line
+    # bins are square, whatever their units; few rows are not a line
     axes.set_box_aspect(max(grid.shape[0] / grid.shape[1], 0.1))
-    if grid.shape[0] == 1:
-        axes.set_yticks([])
     axes.figure.colorbar(shown, cax=axes.inset_axes((1.04, 0.0, 0.05, 1.0)))
     axes.set(xlabel=grid.labels[0], ylabel=grid.labels[1])
-    axes.set_title(f"{title} (log10)" if log else title)
     axes.grid(False)
 
 
@@ -130,7 +132,8 @@ def save_maps(grid: Grid, visits: np.ndarray, maps: dict[str, Any], path: Path, 
     """Visits and the agent's maps side by side; a map needs a grid of one or two dimensions."""
     shown = planes(grid)
     maps = maps if len(shown) == 1 else {}
-    figure, row = panel_grid(len(shown) + len(maps), 4, 3.0, 2.7)
+    height = 1.8 if shown[0].grid.shape[0] == 1 else 2.7
+    figure, row = panel_grid(len(shown) + len(maps), 4, 3.0, height)
     for axes, plane in zip(row, shown, strict=False):
         draw_map(axes, plane.grid, plane.sum(visits), "visits", log=True)
     for axes, (name, values) in zip(row[len(shown) :], maps.items(), strict=True):

@@ -23,7 +23,7 @@ from typing import Annotated, Any
 import numpy as np
 import tyro
 
-from devote.core.errors import UserError
+from devote.core.errors import UserError, extra
 from devote.doctor import examine, scope
 from devote.live.watched import PICTURES, Watched, WatchedRun, curves, drawn
 from devote.loops.run_dir import FIGURES, SETTINGS
@@ -66,10 +66,8 @@ class Watch:
 
 def watch(asked: Watch) -> int:
     """Serve until Ctrl-C."""
-    try:
+    with extra("live"):
         import uvicorn
-    except ModuleNotFoundError as error:
-        raise UserError("the extra `live`", error, "pip install 'devote[live]'") from error
     for folder in asked.folders:
         if not folder.is_dir():
             raise UserError("a run directory or a folder of runs", folder, "name another one")

@@ -177,7 +177,7 @@ class FusedProgram:
 
     def resume(self, state: RunState) -> tuple[RunState, str]:
         """The environments are part of the state."""
-        return self.devices.place(state), "environments go on exactly"
+        return self.devices.place(state), "environments continue exactly"
 
     def snapshot(self, state: RunState) -> RunState:
         """The state holds everything already."""

@@ -41,9 +41,9 @@ T = TypeVar("T")
 Leaves = tuple[Array, ...]
 """An agent's state as flat leaves: flattening Equinox modules at every call is slow."""
 RESTART = 2**16  # beyond any number of keys that a key is split into
-EXACT = "environments go on exactly"
+EXACT = "environments continue exactly"
 RESTARTED = (
-    "environments start new episodes, for they did not or cannot save their state; "
+    "environments start new episodes because their state was not or cannot be saved; "
     "agent, replay, generator and counters are exact"
 )
 

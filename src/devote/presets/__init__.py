@@ -10,6 +10,7 @@ its own in a preset, everywhere or in one task, is in the table `OWN`.
 """
 
 from collections.abc import Callable
+from types import ModuleType
 
 from devote.presets import authors as _authors
 from devote.presets import desk as _desk
@@ -17,30 +18,14 @@ from devote.presets import paper as _paper
 from devote.presets import smoke as _smoke
 from devote.run import Run
 
-
-def paper(env: str, agent: str) -> Run:
-    """The paper's hyperparameters, length scales, reset intervals and budgets."""
-    return _paper.RECIPES[env].run(env, agent, "paper", _paper.OWN)
+Preset = Callable[[str, str], Run]
+"""From a task and an agent to the run."""
 
 
-def authors(env: str, agent: str) -> Run:
-    """The authors' newest argument files as their launcher really executes them."""
-    return _authors.RECIPES[env].run(env, agent, "authors", _authors.OWN)
+def _named(name: str, tables: ModuleType) -> Preset:
+    return lambda env, agent: tables.RECIPES[env].run(env, agent, name, tables.OWN)
 
 
-def desk(env: str, agent: str) -> Run:
-    """Small networks and large steps for two CPU cores; docs/settings.md says why."""
-    return _desk.RECIPES[env].run(env, agent, "desk", _desk.OWN)
-
-
-def smoke(env: str, agent: str) -> Run:
-    """The desk recipe, so small that it runs in seconds."""
-    return _smoke.shrunk(_desk.RECIPES[env]).run(env, agent, "smoke", _smoke.OWN)
-
-
-PRESETS: dict[str, Callable[[str, str], Run]] = {
-    "paper": paper,
-    "authors": authors,
-    "desk": desk,
-    "smoke": smoke,
-}
+paper, authors = _named("paper", _paper), _named("authors", _authors)
+desk, smoke = _named("desk", _desk), _named("smoke", _smoke)
+PRESETS = {"paper": paper, "authors": authors, "desk": desk, "smoke": smoke}

@@ -1,6 +1,7 @@
 """The authors' newest argument files as their launcher really executes them."""
 
 from dataclasses import replace
+from typing import Any
 
 from devote.agents.devote import DevoteSettings
 from devote.agents.sac import SacSettings
@@ -18,6 +19,7 @@ from devote.envs.mujoco import (
 )
 from devote.loops.schedule import LoopSettings
 from devote.presets.recipe import Own, Recipe
+from devote.run import EnvSettings
 
 AGENT = DevoteSettings(
     sac=SacSettings(
@@ -50,7 +52,6 @@ CONTROL = replace(
     corrector_polyak=0.005,
     normalise_value=True,
 )
-CONTROL_LOOP = replace(LOOP, num_envs=128, reset_interval=250_000)
 SWINGUP = cartpole.as_authors(CartpoleSettings())
 
 LENGTH = {"length_scale": 2.5}  # of every ablation, whatever the task's own
@@ -66,41 +67,27 @@ OWN: Own = {
     "devote-no-tud-ucb": WITH_NOVELTY,
 }
 
+
+def _recipe(
+    env: EnvSettings, num_envs: int, steps: int, agent: DevoteSettings = AGENT, **loop: Any
+) -> Recipe:
+    return Recipe(env, agent, replace(LOOP, num_envs=num_envs, **loop), steps)
+
+
+_ANT, _ARM = (replace(CONTROL, length_scale=length) for length in (7.5, 1.5))
+_ANT_ENV = ant_maze.as_authors(AntMazeSettings())
+_ARM_ENV = pick_and_place.as_authors(PickAndPlaceSettings())
 RECIPES = {
-    "spiral": Recipe(
-        as_authors(spiral()),
-        replace(AGENT, length_scale=2.5),
-        replace(LOOP, num_envs=32),
-        3_000_000,
-    ),
-    "u_maze": Recipe(as_authors(u_maze()), AGENT, replace(LOOP, num_envs=16), 3_000_000),
-    "deep_sea": Recipe(DeepSeaSettings(), AGENT, replace(LOOP, num_envs=1), 500_000),
-    "gymnasium": Recipe(GymnasiumSettings(), AGENT, replace(LOOP, num_envs=8), 1_000_000),
-    "brax": Recipe(BraxSettings(), AGENT, replace(LOOP, num_envs=32), 1_000_000),
-    "playground": Recipe(PlaygroundSettings(), AGENT, replace(LOOP, num_envs=32), 1_000_000),
-    "cheetah": Recipe(
-        CheetahSettings(),
-        replace(AGENT, length_scale=7.5),
-        replace(LOOP, num_envs=32),
-        3_000_000,
-    ),
+    "spiral": _recipe(as_authors(spiral()), 32, 3_000_000, replace(AGENT, length_scale=2.5)),
+    "u_maze": _recipe(as_authors(u_maze()), 16, 3_000_000),
+    "deep_sea": _recipe(DeepSeaSettings(), 1, 500_000),
+    "gymnasium": _recipe(GymnasiumSettings(), 8, 1_000_000),
+    "brax": _recipe(BraxSettings(), 32, 1_000_000),
+    "playground": _recipe(PlaygroundSettings(), 32, 1_000_000),
+    "cheetah": _recipe(CheetahSettings(), 32, 3_000_000, replace(AGENT, length_scale=7.5)),
     # their source policies; both names are the sparse task, as in their files
-    "cartpole_swingup": Recipe(
-        SWINGUP, AGENT, replace(LOOP, num_envs=16, reset_interval=0), 400_000
-    ),
-    "cartpole_swingup_sparse": Recipe(
-        SWINGUP, AGENT, replace(LOOP, num_envs=16, reset_interval=0), 400_000
-    ),
-    "ant_maze": Recipe(
-        ant_maze.as_authors(AntMazeSettings()),
-        replace(CONTROL, length_scale=7.5),
-        CONTROL_LOOP,
-        50_000_000,
-    ),
-    "pick_and_place": Recipe(
-        pick_and_place.as_authors(PickAndPlaceSettings()),
-        replace(CONTROL, length_scale=1.5),
-        CONTROL_LOOP,
-        50_000_000,
-    ),
+    "cartpole_swingup": _recipe(SWINGUP, 16, 400_000, reset_interval=0),
+    "cartpole_swingup_sparse": _recipe(SWINGUP, 16, 400_000, reset_interval=0),
+    "ant_maze": _recipe(_ANT_ENV, 128, 50_000_000, _ANT, reset_interval=250_000),
+    "pick_and_place": _recipe(_ARM_ENV, 128, 50_000_000, _ARM, reset_interval=250_000),
 }

@@ -18,33 +18,44 @@ from devote.envs.mujoco import (
 from devote.loops.schedule import LoopSettings
 from devote.presets.recipe import Own, Recipe
 
-MAZE = DevoteSettings(
-    sac=SacSettings(
+# What most tasks share.
+SMALL = SacSettings(
+    discount=0.99,
+    polyak=0.1,
+    critic_width=64,
+    critic_depth=2,
+    actor_width=64,
+    actor_depth=2,
+    value_head="scalar",
+    learning_rate=1e-3,
+    critic_weight_decay=0.0,
+    initial_temperature=0.01,
+)
+SHARED = DevoteSettings(
+    sac=SMALL,
+    num_indices=4,
+    num_features=256,
+    relu_bias=True,
+    readout="normal",
+    prior_sees_action=False,
+    corrector_rate=1e-3,
+    reset_target=True,
+)
+
+MAZE = replace(
+    SHARED,
+    sac=replace(
+        SMALL,
         discount=0.98,
         polyak=0.2,
-        critic_width=64,
-        critic_depth=2,
-        actor_width=64,
-        actor_depth=2,
-        value_head="scalar",
         learning_rate=3e-3,
-        critic_weight_decay=0.0,
-        initial_temperature=0.01,
         target_entropy_per_dimension=-0.25,
         scale_inputs=True,
         input_features=64,
         input_length=12.0,
         action_gain=5.0,
     ),
-    num_indices=4,
-    num_features=256,
-    relu_bias=True,
     length_scale=2.5,
-    readout="normal",
-    prior_sees_action=False,
-    corrector_rate=1e-3,
-    corrector_polyak=0.005,
-    reset_target=True,
 )
 MAZE_LOOP = LoopSettings(
     num_envs=32,
@@ -57,28 +68,14 @@ MAZE_LOOP = LoopSettings(
     eval_interval=320_000,
     checkpoint_interval=160_000,
 )
-DEEP_SEA = DevoteSettings(
-    sac=SacSettings(
-        discount=0.99,
-        polyak=0.1,
-        critic_width=64,
-        critic_depth=2,
-        actor_width=64,
-        actor_depth=2,
-        value_head="scalar",
-        learning_rate=1e-3,
-        critic_weight_decay=0.0,
-        temperature_rate=3e-3,
-        initial_temperature=0.1,
-        target_entropy_fraction=0.15,
+DEEP_SEA = replace(
+    SHARED,
+    sac=replace(
+        SMALL, temperature_rate=3e-3, initial_temperature=0.1, target_entropy_fraction=0.15
     ),
-    num_indices=4,
     num_features=96,
-    relu_bias=True,
-    readout="normal",
-    corrector_rate=1e-3,
+    prior_sees_action=True,
     corrector_polyak=0.1,
-    reset_target=True,
 )
 DEEP_SEA_LOOP = LoopSettings(
     num_envs=8,
@@ -92,26 +89,11 @@ DEEP_SEA_LOOP = LoopSettings(
     checkpoint_interval=40_000,
 )
 
-CONTROL = DevoteSettings(
-    sac=SacSettings(
-        discount=0.99,
-        polyak=0.1,
-        critic_width=128,
-        critic_depth=2,
-        actor_width=128,
-        actor_depth=2,
-        learning_rate=1e-3,
-        critic_weight_decay=0.0,
-        initial_temperature=0.01,
-        scale_inputs=True,
-    ),
-    num_indices=4,
-    num_features=256,
+CONTROL = replace(
+    SHARED,
+    sac=replace(SMALL, critic_width=128, actor_width=128, value_head="two_hot", scale_inputs=True),
     length_scale=7.5,
-    readout="normal",
-    prior_sees_action=False,
-    corrector_rate=1e-3,
-    reset_target=True,
+    relu_bias=False,
 )
 
 # Without biases a ReLU prior sees only a direction; the control recipes leave them to its owners.
@@ -165,30 +147,16 @@ OWN: Own = {
     ("cheetah", "thompson"): {"sac": SCALAR, **BIASED["cheetah", "thompson"]},
 }
 # For tasks that nobody has tuned: units of half the range of an entry, rewards of any size.
-ANY = DevoteSettings(
-    sac=SacSettings(
-        discount=0.99,
+ANY = replace(
+    SHARED,
+    sac=replace(
+        SMALL,  # a scalar head: bins wide beside a step's cost hide which action is better
         polyak=0.02,
-        critic_width=64,
-        critic_depth=2,
-        actor_width=64,
-        actor_depth=2,
-        value_head="scalar",  # bins that are wide beside a step's cost hide which action is better
-        learning_rate=1e-3,
-        critic_weight_decay=0.0,
-        initial_temperature=0.01,
         target_entropy_fraction=0.3,
         input_features=64,
         input_length=1.0,
     ),
-    num_indices=4,
-    num_features=256,
-    relu_bias=True,
     length_scale=0.25,
-    readout="normal",
-    prior_sees_action=False,
-    corrector_rate=1e-3,
-    reset_target=True,
 )
 ANY_LOOP = LoopSettings(
     num_envs=8,

@@ -14,9 +14,13 @@ from devote.envs.mujoco import (
 )
 from devote.loops.schedule import LoopSettings
 from devote.presets.desk import BIASED
+from devote.presets.desk import RECIPES as DESK
 from devote.presets.recipe import Own, Recipe
 from devote.run import EnvSettings
 
+SHORTER = (
+    PlaygroundSettings | CheetahSettings | CartpoleSettings | AntMazeSettings | PickAndPlaceSettings
+)
 LOOP = LoopSettings(
     num_envs=8,
     updates_per_step=1 / 16,
@@ -51,20 +55,19 @@ OWN: Own = {
 }
 
 
-def shrunk(recipe: Recipe) -> Recipe:
+def _small(env: EnvSettings) -> EnvSettings:
+    if isinstance(env, DeepSeaSettings):
+        return replace(env, size=8)
+    if isinstance(env, BraxSettings):
+        return BraxSettings("inverted_pendulum", "spring", episode_length=50)
+    return replace(env, episode_length=50) if isinstance(env, SHORTER) else env
+
+
+def _shrunk(recipe: Recipe) -> Recipe:
     """The recipe with small networks, a short schedule and a small task."""
     sac = replace(recipe.agent.sac, critic_width=16, actor_width=16, input_features=8)
     agent = replace(recipe.agent, sac=sac, num_indices=2, num_features=16)
     return Recipe(_small(recipe.env), agent, LOOP, steps=4_000)
 
 
-def _small(env: EnvSettings) -> EnvSettings:
-    if isinstance(env, DeepSeaSettings):
-        return replace(env, size=8)
-    if isinstance(env, BraxSettings):
-        return BraxSettings("inverted_pendulum", "spring", episode_length=50)
-    if isinstance(env, PlaygroundSettings):
-        return replace(env, episode_length=50)
-    if isinstance(env, CheetahSettings | CartpoleSettings | AntMazeSettings | PickAndPlaceSettings):
-        return replace(env, episode_length=50)
-    return env
+RECIPES = {name: _shrunk(recipe) for name, recipe in DESK.items()}

@@ -13,22 +13,16 @@ import jax
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
-from devote.core.errors import UserError
+from devote.core.errors import UserError, extra
 from devote.core.types import EnvSpec, HostStep
 from devote.core.worker import aside
 
 
 def engine() -> ModuleType:
-    """MuJoCo with its batched stepping."""
-    try:
+    """MuJoCo with its batched stepping, which versions before 3.17 lack."""
+    with extra("mujoco"):
         import mujoco
         import mujoco.batch
-    except ImportError as error:
-        raise UserError(
-            "MuJoCo 3.17 or a later 3.x, which steps batches in threads",
-            error,
-            "install devote[mujoco]",
-        ) from error
     if mujoco.get_mju_user_warning() is None:  # it would write a file here
         mujoco.set_mju_user_warning(logging.getLogger("devote.mujoco").warning)
     return mujoco

@@ -65,11 +65,15 @@ class Worlds:
         self._worlds.restore(saved)
         set_generator(self.np_random, saved[CHANCE])
 
-    def _pictures(self) -> tuple[np.ndarray, ...]:
+    def render(self) -> Any:
+        """Every world as it is now."""
+        if self.render_mode is None:
+            return None
         self._painter = self._painter or Painter(self._worlds.task.model)
         return tuple(map(self._painter.frame, self._worlds.physics.qpos))
 
-    def _close(self) -> None:
+    def close_extras(self, **kwargs: Any) -> None:
+        """Release what rendering holds."""
         if self._painter is not None:
             self._painter.close()
             self._painter = None
@@ -106,11 +110,10 @@ class MujocoGymEnv(Worlds, gymnasium.Env):
 
     def render(self) -> np.ndarray | None:
         """The world as it is now."""
-        return None if self.render_mode is None else self._pictures()[0]
+        pictures = super().render()
+        return None if pictures is None else pictures[0]
 
-    def close(self) -> None:
-        """Release what rendering holds."""
-        self._close()
+    close = Worlds.close_extras
 
 
 class MujocoVectorEnv(Worlds, VectorEnv):
@@ -153,14 +156,6 @@ class MujocoVectorEnv(Worlds, VectorEnv):
             info |= {"final_obs": final, "final_info": self._info(step)}
             info |= {"_final_obs": ended, "_final_info": ended}
         return step.obs.copy(), step.reward, step.terminated, step.truncated, info
-
-    def render(self) -> tuple[np.ndarray, ...] | None:
-        """Every world as it is now."""
-        return None if self.render_mode is None else self._pictures()
-
-    def close_extras(self, **kwargs: Any) -> None:
-        """Release what rendering holds."""
-        self._close()
 
     def _info(self, step: HostStep) -> dict[str, Any]:
         every = np.ones(self.num_envs, bool)

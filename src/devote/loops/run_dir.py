@@ -214,9 +214,11 @@ def require_no_links(directory: Path) -> None:
         if path.is_symlink():
             raise UserError(f"{path} itself", f"a link to {os.readlink(path)}", fix)
         if os.path.lexists(path) and path not in inside:
-            folder = path.name in folders
-            if not (path.is_dir() if folder else path.is_file()):
-                raise UserError(f"{path} to be a {'folder' if folder else 'file'}", "none", fix)
+            expected, holds = (
+                ("folder", path.is_dir()) if path.name in folders else ("file", path.is_file())
+            )
+            if not holds:
+                raise UserError(f"{path} to be a {expected}", "something else", fix)
 
 
 def claim_settings(

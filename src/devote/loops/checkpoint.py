@@ -38,7 +38,7 @@ STEP_NAME = re.compile(rf"step_(\d{{9,}})({REPLACED})?")
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
 SCHEMA = 1
-FIELDS = ("schema", "step", "note", "files", "leaves", "versions")
+FIELDS = {"schema": int, "step": int, "note": dict, "files": dict, "leaves": dict, "versions": dict}
 PACKAGES = ("devote", "jax", "jaxlib", "numpy", "safetensors")
 COMPUTING = ("jax", "jaxlib", "numpy")
 """Packages whose version may change the last bits of results."""
@@ -263,16 +263,11 @@ def _require_at_least(least: int, value: int, name: str) -> None:
 
 def encode_manifest(manifest: Manifest) -> bytes:
     """The bytes of `manifest.json`."""
-    return _seal(
-        {
-            "schema": SCHEMA,
-            "step": manifest.step,
-            "note": manifest.note,
-            "files": {name: digest._asdict() for name, digest in manifest.files.items()},
-            "leaves": {name: leaf._asdict() for name, leaf in manifest.leaves.items()},
-            "versions": manifest.versions,
-        }
-    )
+    tables = {
+        field: {name: entry._asdict() for name, entry in getattr(manifest, field).items()}
+        for field in ("files", "leaves")
+    }
+    return _seal({"schema": SCHEMA, **vars(manifest), **tables})
 
 
 def decode_manifest(data: bytes) -> Manifest:
@@ -289,10 +284,9 @@ def decode_manifest(data: bytes) -> Manifest:
         raise UserError(f"a checkpoint of schema {SCHEMA}", f"schema {schema}", fix)
     _check(schema == SCHEMA, f"has unknown schema {schema}, known is {SCHEMA}")
     _check(_seal(body) == data, "does not match its own SHA-256")
-    _check(tuple(body) == FIELDS, f"has fields {', '.join(body)}")
-    _check(type(body["step"]) is int, "has no whole step")
-    for field in ("note", "files", "leaves", "versions"):
-        _check(isinstance(body[field], dict), f"has no table {field}")
+    _check(tuple(body) == tuple(FIELDS), f"has fields {', '.join(body)}")
+    for field, kind in FIELDS.items():
+        _check(type(body[field]) is kind, f"has {field} that is no {kind.__name__}")
     return Manifest(
         step=body["step"],
         note=body["note"],

@@ -20,13 +20,11 @@ from devote.loops import checkpoint
 from devote.loops.loop import InterruptedChunkError, Program, RunState, Stage, split_seeds
 from devote.loops.memory import require_memory, tree_bytes
 from devote.loops.progress import Reporter
-from devote.loops.run_dir import CHECKPOINTS, METRICS, DirectoryStore, Row, RunDirectory, Store
+from devote.loops.run_dir import DirectoryStore, Row, RunDirectory, Store
 from devote.loops.signals import StopRequest
 from devote.loops.snapshots import VISITS, take
 from devote.measure.coverage import coverage
 from devote.replay import grown
-
-__all__ = ["CHECKPOINTS", "METRICS", "DivergedError", "Plan", "Result", "Training", "train"]
 
 Callback = Callable[[list[Row]], bool | None]
 """Called with the metrics of every chunk, a row for each seed; False stops the training."""

@@ -142,7 +142,7 @@ def test_what_cannot_be_filmed_is_refused(sea: Path, tmp_path: Path) -> None:
     for rate in (0.0, -3.0, float("nan")):
         with pytest.raises(UserError, match="a --rate from 0"):
             render(Render(sea, rate=rate))
-    with pytest.raises(UserError, match="an --episode from 0 on; got -1"):
+    with pytest.raises(UserError, match="an --episode from 0 to 4,294,967,295; got -1"):
         render(Render(sea, episode=-1))
 
 

@@ -109,6 +109,11 @@ class Patient:
         return float(total[known].sum() / max(length[known].sum(), 1.0))
 
     @property
+    def practised(self) -> bool:
+        """Whether there were enough updates to judge what they come to."""
+        return self.late("train/n_updates") >= 1000
+
+    @property
     def horizon(self) -> float:
         return 1 / max(1 - self.of("discount"), 1e-6)
 
@@ -145,7 +150,7 @@ def value_bubble(p: Patient) -> Numbers:
 def floor_against_horizon(p: Patient) -> Numbers:
     """The residual on data, summed over the horizon, outweighs the novelty of unvisited bins."""
     novelty, floor = p.map(NOVELTY), p.late("explore/novelty")
-    if novelty is None or not p.unseen.any() or not math.isfinite(floor):
+    if novelty is None or not (p.practised and p.unseen.any() and math.isfinite(floor)):
         return None
     new, total = novelty[p.unseen].mean(), floor * p.horizon
     told = {"floor": floor, "horizon": p.horizon, "total": total, "new": new}
@@ -168,7 +173,7 @@ def corrector(p: Patient) -> Numbers:
         return None
     assert p.last is not None
     began = first[p.last.grid.eligible].mean()
-    if left > 0.5 * began:
+    if left > 0.5 * began and p.practised:
         return {"form": "slow", "left": left, "began": began}
     if not p.unseen.any() or p.late("explore/coverage_reachable") > 0.8:
         return None
@@ -185,8 +190,8 @@ def dormant(p: Patient) -> Numbers:
 def entropy(p: Patient) -> Numbers:
     """Entropy far below its target, or still near that of the uniform policy."""
     actor = "explore" if "explore/entropy" in p.table else "train"
-    now, updates = p.late(f"{actor}/entropy"), p.late("train/n_updates")
-    if p.last is None or not (math.isfinite(now) and updates >= 1000):
+    now = p.late(f"{actor}/entropy")
+    if p.last is None or not (math.isfinite(now) and p.practised):
         return None
     size = p.last.actions
     if p.last.discrete:
@@ -226,7 +231,7 @@ def flat_task_value(p: Patient) -> Numbers:
     """Rewards were collected, but the task value is no larger than those of a step or two."""
     reward, value, length = p.reward, p.late("train/target_mean"), p.late("rollout/ep_len_mean")
     horizon = min(p.horizon, length if math.isfinite(length) else 1.0)
-    if reward == 0 or horizon < 5 or p.late("train/n_updates") < 1000:
+    if reward == 0 or horizon < 5 or not p.practised:
         return None
     told = {"reward": reward, "value": value, "horizon": horizon}
     return told if abs(value) <= 2 * abs(reward) else None

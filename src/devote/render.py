@@ -123,7 +123,7 @@ def _require_numbers(asked: Render) -> None:
     if asked.rate is not None and not 0.01 <= asked.rate <= 1000:
         raise UserError("a --rate from 0.01 to 1,000", asked.rate, "change --rate")
     if not 0 <= asked.episode < 2**32:
-        raise UserError("an --episode from 0 on", asked.episode, "change --episode")
+        raise UserError("an --episode from 0 to 4,294,967,295", asked.episode, "change --episode")
 
 
 def one_env(

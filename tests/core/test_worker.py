@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from devote.core.errors import UserError
-from devote.core.worker import NICENESS, Worker, aside
+from devote.core.worker import NICENESS, Worker, aside, staying
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="threads have no priority")
 
@@ -38,6 +38,16 @@ def test_what_is_made_aside_steps_back_and_its_errors_arrive() -> None:
     assert niceness() == before
     with pytest.raises(ZeroDivisionError):
         aside(lambda: 1 // 0)
+
+
+def test_an_exit_is_held_back_until_the_outermost_block_ends() -> None:
+    def left() -> None:
+        with staying(), staying():
+            pass
+        os._exit(0)
+
+    with pytest.raises(SystemExit, match=r"os\._exit\(0\)"):
+        Worker(timeout=0).run(left)
 
 
 def test_a_closed_worker_refuses_instead_of_waiting_for_ever() -> None:

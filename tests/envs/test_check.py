@@ -228,6 +228,21 @@ class MissingKey(Sound):
         return {"at": obs}, *rest
 
 
+class OwnBounds(Sound):
+    made = 0
+
+    def __init__(self) -> None:
+        super().__init__()
+        OwnBounds.made += 1
+        self.observation_space = spaces.Box(-10, 10 + OwnBounds.made, (2,), np.float32)
+
+
+def shared() -> Any:
+    """A factory that always gives the same environment."""
+    env = Sound()
+    return lambda: env
+
+
 BROKEN = {
     "no observation space": (NoObservationSpace, "observation space", "set self.observation_space"),
     "text": (WordsAsObservation, "observation space", "Text"),
@@ -269,6 +284,8 @@ BROKEN = {
     "own dice in steps": (DiceInSteps, "same seed", "by step 1"),
     "every reset alike": (AlwaysTheSameDraw, "reset draws anew", "seed is not None"),
     "raises in close": (RaisesInClose, "close", "will not close"),
+    "bounds of its own": (OwnBounds, "second environment", "in environment 1, Box("),
+    "one for all": (shared(), "second environment", "a new environment at each call"),
     "no environment at all": (dict, "construction", "gymnasium.Env"),
     "a factory without return": (lambda: None, "construction", "NoneType"),
 }

@@ -620,6 +620,24 @@ def test_an_environment_that_would_end_the_run_is_named() -> None:
         Worker(0).run(lambda: walk(task, 1))
 
 
+class LeavesWhenMade(Plain):
+    def __init__(self) -> None:
+        os._exit(0)
+
+
+class LeavesInClose(Plain):
+    def close(self) -> None:
+        os._exit(0)
+
+
+def test_one_that_ends_its_process_when_it_is_made_or_closed_is_named() -> None:
+    with pytest.raises(EnvironmentFailedError, match=r"(?s)in construction.*os\._exit\(0\)"):
+        from_factory(LeavesWhenMade, LIMITED, 1)
+    task = from_factory(LeavesInClose, LIMITED, 1)
+    with pytest.raises(EnvironmentFailedError, match=r"(?s)environment 0.*in close.*os\._exit"):
+        Worker(0).run(task.close)
+
+
 def test_a_worker_that_ends_its_process_quietly_is_named() -> None:
     settings = GymnasiumSettings(time_limit=50, workers=True, worker_timeout=20.0)
     task = from_factory(Leaves, settings, 1)

@@ -12,7 +12,7 @@ CLASSES = (
     *("kill inside a save", "kill inside a run's writes", "kill at any instant", "signal"),
     *("disk fault", "file size limit", "directory deleted", "corrupt checkpoint"),
     *("changed metrics", "two owners", "nobody reads", "clock", "command line"),
-    *("hostile file", "hostile archive", "hostile links"),
+    *("hostile file", "hostile archive", "hostile links", "exact resume", "not finite"),
 )
 
 
@@ -29,7 +29,6 @@ def tries(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     return found
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", CLASSES)
 def test_a_fault_is_survived(tries: dict[str, list[str]], name: str) -> None:
     assert tries[name], name

@@ -108,6 +108,9 @@ HEALTHY = {
         table={"rollout__ep_rew_mean": -250.0, "train__target_mean": -40.0}
     ),
     "just begun": (settings(), columns(2), [picture(0, 1)]),
+    "hardly any updates yet": case(
+        table={"explore__novelty": 0.55, "train__n_updates": np.linspace(0, 900, ROWS)}
+    ),
     "no maps": (settings(), columns(), []),
     "nothing to choose between": case(
         table={"explore__entropy": np.full(ROWS, 0.1)}, last=choosing(picture(STEPS))

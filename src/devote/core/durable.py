@@ -92,10 +92,10 @@ def replacing(path: Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
-def read_table(path: Path, fix: str) -> dict[str, Any]:
+def read_table(path: Path, fix: str, largest: int = LARGEST_TABLE) -> dict[str, Any]:
     """Read a JSON object from a file."""
     try:
-        if (size := path.stat().st_size) > LARGEST_TABLE:
+        if (size := path.stat().st_size) > largest:
             raise ValueError(f"{size:,} bytes")
         table = json.loads(path.read_bytes())
         json.dumps(table, ensure_ascii=False).encode()  # lone surrogates could not be printed

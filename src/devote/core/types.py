@@ -139,19 +139,15 @@ class Env(Protocol):
 
     def reset(self, key: PRNGKeyArray) -> Any:
         """The first world of an episode."""
-        ...
 
     def observe(self, world: Any) -> Observation:
         """The observation of a world."""
-        ...
 
     def step(self, world: Any, action: Array, key: PRNGKeyArray) -> tuple[Any, Outcome]:
         """The next world, with the reward and whether the task terminated."""
-        ...
 
     def bin_of(self, world: Any) -> Int[Array, ""]:
         """The flat coverage bin of a world; -1 outside of all bins."""
-        ...
 
 
 class HostStep(NamedTuple):
@@ -182,23 +178,18 @@ class HostEnv(Protocol):
 
     def reset(self, key: PRNGKeyArray) -> np.ndarray:
         """Start new episodes everywhere; their first observations."""
-        ...
 
     def step(self, action: np.ndarray, key: PRNGKeyArray) -> HostStep:
         """Step every task; randomness depends on `key` alone where the task allows that."""
-        ...
 
     def bin_of(self, obs: np.ndarray) -> np.ndarray:
         """The flat coverage bins of observations; -1 outside of all bins."""
-        ...
 
     def save(self) -> dict[str, np.ndarray] | None:
         """The full state, for an exact resume; None if the task cannot be saved."""
-        ...
 
     def restore(self, saved: dict[str, np.ndarray]) -> None:
         """Continue from what `save` returned."""
-        ...
 
     def close(self) -> None: ...
 
@@ -212,41 +203,32 @@ class Agent(Protocol):
     @property
     def sequence_length(self) -> int:
         """Consecutive steps in each sequence of a batch; 1 if agents learn from single steps."""
-        ...
 
     def init(self, key: PRNGKeyArray) -> Any:
         """A new state."""
-        ...
 
     def remember(self, num_envs: int) -> Any:
         """What the policy carries along an episode; () for most agents."""
-        ...
 
     def act(
         self, state: Any, memory: Any, obs: Observation, first: Array, key: PRNGKeyArray
     ) -> tuple[Array, Any]:
         """Exploratory actions in a batch of environments."""
-        ...
 
     def exploit(self, state: Any, obs: Observation, key: PRNGKeyArray | None = None) -> Array:
         """The exploitation actor's mode, as evaluated; with a key, a sample."""
-        ...
 
     def update(self, state: Any, batch: Transition, key: PRNGKeyArray) -> tuple[Any, Metrics]:
         """One gradient update of everything that learns; a batch concatenates its sequences."""
-        ...
 
     def refresh(self, state: Any, key: PRNGKeyArray) -> Any:
         """What happens every `reset_interval`: a soft reset, or nothing."""
-        ...
 
     def diagnose(self, state: Any, batch: Transition) -> Metrics:
         """Metrics that are too expensive to compute in every update."""
-        ...
 
     def maps(self, state: Any, obs: Observation) -> dict[str, Array]:
         """Named quantities at given observations, for maps."""
-        ...
 
 
 def observe(

@@ -15,8 +15,6 @@ from devote.core.errors import EnvironmentFailedError, UserError
 
 T = TypeVar("T")
 POLL = 0.5  # seconds between two checks for a hang
-WORKER = "environments"
-"""Name of a worker's thread."""
 NICENESS = 10
 """Lower priority of environments: learning, which they wait for, goes first."""
 
@@ -52,9 +50,25 @@ def aside(make: Callable[[], T]) -> T:
         return pool.submit(make).result()
 
 
+_STAYING: set[int] = set()
+"""Threads in which an environment's code runs."""
+
+
+@contextmanager
+def staying() -> Iterator[None]:
+    """Within it, `os._exit` of this thread raises: an environment must not end the run, unsaved and
+    without a message."""
+    entered = {threading.get_ident()} - _STAYING  # empty if this is within another one
+    os._exit = _exit  # type: ignore[assignment]
+    _STAYING.update(entered)
+    try:
+        yield
+    finally:
+        _STAYING.difference_update(entered)
+
+
 def _exit(code: int, leave: Callable[[int], NoReturn] = os._exit, pid: int = os.getpid()) -> None:
-    """Instead of `os._exit`: an environment must not end the run, unsaved and without a message."""
-    if threading.current_thread().name == WORKER and os.getpid() == pid:
+    if threading.get_ident() in _STAYING and os.getpid() == pid:
         raise SystemExit(f"os._exit({code})")
     leave(code)
 
@@ -69,8 +83,7 @@ class Worker:
         self.closed = False
         self._asked: tuple[float, str, str, object] | None = None
         self._tasks: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
-        self._thread = threading.Thread(target=self._work, daemon=True, name=WORKER)
-        os._exit = _exit  # type: ignore[assignment]
+        self._thread = threading.Thread(target=self._work, daemon=True)
         self._thread.start()
 
     def submit(self, call: Callable[[], T]) -> Future[T]:
@@ -108,12 +121,13 @@ class Worker:
 
     def _work(self) -> None:
         step_back()
-        while (todo := self._tasks.get()) is not None:
-            task, call = todo
-            try:
-                task.set_result(call())
-            except BaseException as error:  # raised again where the result is waited for
-                task.set_exception(error)
+        with staying():
+            while (todo := self._tasks.get()) is not None:
+                task, call = todo
+                try:
+                    task.set_result(call())
+                except BaseException as error:  # raised again where the result is waited for
+                    task.set_exception(error)
 
     def _require_life(self) -> None:
         asked = self._asked

@@ -8,7 +8,7 @@ import faulthandler
 import inspect
 import multiprocessing
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -31,7 +31,9 @@ from devote.envs.gymnasium import (
     declared_limit,
     from_vector,
     name_of,
+    require_alike,
     require_env,
+    require_new,
     space_of,
 )
 from devote.envs.naming import Registered, import_factory, with_options
@@ -165,7 +167,7 @@ def _findings(source: Any, asking: Asking) -> Iterator[Finding]:
         if mode is not None:
             yield _try("300 steps", lambda: _step_vector(env, asking))[1]
     elif env is not None:
-        yield from _single(Timed(env, asking))
+        yield from _single(Timed(env, asking), source)
 
 
 def _made(source: Any) -> gymnasium.Env | VectorEnv:
@@ -175,12 +177,25 @@ def _made(source: Any) -> gymnasium.Env | VectorEnv:
     return env if isinstance(env, VectorEnv) else require_made(env)
 
 
-def _single(env: gymnasium.Env) -> Iterator[Finding]:
+def _second(env: "Timed", source: Any) -> None:
+    """Training makes several environments, which must not be one, nor differ in their spaces."""
+    with env.asking(str(source), "construction", None):
+        other = require_made(_made(source))
+    require_new(env)
+    require_new(other)
+    require_alike([env, other], name_of(env))
+    with suppress(Exception):  # reported of the first
+        other.close()
+
+
+def _single(env: "Timed", source: Any) -> Iterator[Finding]:
     basic = [_answer(check, env) for check in BASICS]
     yield from basic
     if any(finding.verdict == "FAIL" for finding in basic):
         yield Finding("behaviour", "skip", "needs the above to pass")
         return
+    if env.env is not source:
+        yield _try("second environment", lambda: _second(env, source))[1]
     trial, failed = try_out(env), set()
     # what never happened cannot pass
     for group in ((runs,), *(STARTS if trial.starts else ()), *(STEPS if trial.steps else ())):

@@ -14,6 +14,7 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, Vecto
 from devote.core.errors import EnvironmentFailedError, UserError
 from devote.core.settings import LONGEST_EPISODE, EpisodeLimit, Timeout
 from devote.core.types import EnvSpec, HostEnv
+from devote.core.worker import staying
 from devote.envs.bins import CoverageSettings, coverage_of
 from devote.envs.naming import Factory, Registered, factory_of, with_options
 from devote.envs.spaces import Actions, Observations
@@ -70,7 +71,7 @@ def from_factory(make: Factory, settings: GymnasiumSettings, num_envs: int) -> H
     task = _task(settings, first, declared)
     if not settings.workers:
         envs = [first, *(_new(make) for _ in range(num_envs - 1))]
-        _require_alike(envs, task.spec.name)
+        require_alike(envs, task.spec.name)
         return GymnasiumList(task, envs)
     first.close()
     factories = [WatchedFactory(make, i, task.spec.episode_length) for i in range(num_envs)]
@@ -161,7 +162,7 @@ def _require_limit(limit: Any) -> int:
     return int(limit)
 
 
-def _require_alike(envs: list[gymnasium.Env], task: str) -> None:
+def require_alike(envs: list[gymnasium.Env], task: str) -> None:
     """Refuse environments whose spaces differ: the first one's are used for all."""
     for name in ("observation_space", "action_space"):
         first = space_of(envs[0], name)
@@ -172,21 +173,27 @@ def _require_alike(envs: list[gymnasium.Env], task: str) -> None:
 
 
 def _new(make: Factory) -> gymnasium.Env:
-    """A new environment: episodes of one that is shared would be interleaved."""
+    """A new environment."""
     try:
-        env = require_made(make())
+        with staying():
+            env = require_made(make())
     except UserError:
         raise
     except (Exception, SystemExit) as error:
         words = own_traceback(error)
         raise EnvironmentFailedError.of("an environment", "construction", None, words) from error
+    require_new(env)
+    return env
+
+
+def require_new(env: gymnasium.Env) -> None:
+    """Refuse an environment that was made before: episodes would be interleaved."""
     inner = env.unwrapped
     if _MADE.get(id(inner)) is inner:
         got = f"the same {name_of(env)} again"
         fix = "return a new environment at each call, or give the environment itself"
         raise UserError("a new environment from every call of the factory", got, fix)
     _MADE[id(inner)] = inner
-    return env
 
 
 def require_env(source: object) -> Source:

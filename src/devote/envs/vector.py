@@ -94,6 +94,10 @@ class Watched(gymnasium.Wrapper):
         self.steps += 1
         return self.ask("step", lambda: read_step(self.env.step(action)))
 
+    def close(self) -> None:
+        """The environment's own close."""
+        self.ask("close", self.env.close)
+
     def ask(self, what: str, call: Callable[[], T]) -> T:
         """The answer, or an error that names the environment, the step and the action."""
         tell = partial(self._tell, what)

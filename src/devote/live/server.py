@@ -37,12 +37,12 @@ POLICY = (
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 HEADERS = {
-    "content-security-policy": POLICY,
-    "x-content-type-options": "nosniff",
-    "x-frame-options": "DENY",
-    "referrer-policy": "no-referrer",
-    "cross-origin-resource-policy": "same-origin",
-    "cache-control": "no-store",
+    b"content-security-policy": POLICY.encode(),
+    b"x-content-type-options": b"nosniff",
+    b"x-frame-options": b"DENY",
+    b"referrer-policy": b"no-referrer",
+    b"cross-origin-resource-policy": b"same-origin",
+    b"cache-control": b"no-store",
 }
 LONGEST = 8192  # characters of an address
 MOST_RUNS = 64  # in one chart
@@ -133,9 +133,8 @@ def guarded(watched: Watched, host: str, token: str = "") -> Any:
 
         async def sealed(message: Any) -> None:
             if message["type"] == "http.response.start":
-                kept = [pair for pair in message["headers"] if pair[0].decode() not in HEADERS]
-                kept += [(name.encode(), value.encode()) for name, value in HEADERS.items()]
-                message = message | {"headers": kept}
+                kept = [pair for pair in message["headers"] if pair[0] not in HEADERS]
+                message = message | {"headers": [*kept, *HEADERS.items()]}
             await send(message)
 
         code = _refusal(scope, named)

@@ -2,9 +2,9 @@
 the content of a file."""
 
 import hashlib
-import json
 import math
 import os
+import re
 import socket
 import threading
 import time
@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from devote.core.durable import read_table
 from devote.core.errors import UserError
 from devote.core.settings import entries
 from devote.loops import snapshots
@@ -54,26 +55,23 @@ class WatchedRun:
     def json(self, name: str) -> dict[str, Any]:
         """A JSON table; empty if it cannot be read."""
         path = self.own(name)
-        if path is None or path.stat().st_size > LARGEST:
-            return {}
         try:
-            found = json.loads(path.read_bytes())
-        except (ValueError, RecursionError, OSError):
+            return {} if path is None else read_table(path, "", LARGEST)
+        except (UserError, OSError):
             return {}
-        return found if isinstance(found, dict) else {}
 
     def metrics(self) -> dict[str, np.ndarray]:
         """Columns of the metrics, read again when the file has changed; empty if there are none."""
         path = self.own(METRICS)
         if path is None:
             return {}
-        status = path.stat()
-        stamp = (status.st_mtime_ns, status.st_size)
-        if self._table is None or self._table[0] != stamp:
-            try:
+        try:
+            status = path.stat()
+            stamp = (status.st_mtime_ns, status.st_size)
+            if self._table is None or self._table[0] != stamp:
                 self._table = stamp, read(path)
-            except (UserError, ValueError, OSError):
-                return {}
+        except (UserError, ValueError, OSError):
+            return {}
         return self._table[1]
 
     def summary(self, locked: frozenset[int]) -> dict[str, Any]:
@@ -299,13 +297,9 @@ class Watched:
 
     def one(self, name: str) -> WatchedRun | None:
         """A run or study by its id; the disk is searched only for an unknown one."""
-        for again in (False, True):
-            if again:
-                self.summaries()
-            found = self.runs.get(name) or self.studies.get(name)
-            if found is not None:
-                return found
-        return None
+        if name not in self.runs | self.studies:
+            self.summaries()
+        return self.runs.get(name) or self.studies.get(name)
 
     def _find(self) -> None:
         found: dict[str, WatchedRun] = {}
@@ -340,18 +334,13 @@ class Watched:
         return {"title": title, "name": one.name, "cells": cells, "pictures": names}
 
 
+INODE = re.compile(r"[0-9a-f]+:[0-9a-f]+:(\d+)")  # after the device
 STUDY_STATES = {"finished": "done", "starting": "running", "diverged": "failed", "killed": "failed"}
 
 
 def _locked() -> frozenset[int]:
     """Inodes of the files locked by processes of this machine."""
     try:
-        lines = Path("/proc/locks").read_text().splitlines()
+        return frozenset(map(int, INODE.findall(Path("/proc/locks").read_text())))
     except OSError:
         return frozenset()
-    return frozenset(
-        int(word.rsplit(":", 1)[1])
-        for line in lines
-        for word in line.split()
-        if word.count(":") == 2
-    )

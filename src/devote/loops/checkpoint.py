@@ -38,7 +38,7 @@ STEP_NAME = re.compile(rf"step_(\d{{9,}})({REPLACED})?")
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
 SCHEMA = 1
-FIELDS = ("schema", "step", "note", "files", "leaves", "versions")
+FIELDS = {"schema": int, "step": int, "note": dict, "files": dict, "leaves": dict, "versions": dict}
 PACKAGES = ("devote", "jax", "jaxlib", "numpy", "safetensors")
 COMPUTING = ("jax", "jaxlib", "numpy")
 """Packages whose version may change the last bits of results."""
@@ -72,7 +72,8 @@ class Manifest:
 Leaf: TypeAlias = Any  # jax.Array, np.ndarray, np.generic, or jax.ShapeDtypeStruct as a pattern
 
 ARRAYS = (jax.Array, np.ndarray, np.generic, jax.ShapeDtypeStruct)
-KEY_KINDS = ("threefry2x32", "rbg", "unsafe_rbg")
+KEYS = {"key<fry>": "threefry2x32", "key<rbg>": "rbg", "key<urbg>": "unsafe_rbg"}
+"""JAX's kinds of PRNG keys, by dtype."""
 CODES = {"bool": "BOOL", "bfloat16": "BF16", "complex64": "C64"}
 CODES |= {
     f"{k}int{bits}": f"{k or 'i'}{bits}".upper() for k in ("", "u") for bits in (8, 16, 32, 64)
@@ -263,16 +264,11 @@ def _require_at_least(least: int, value: int, name: str) -> None:
 
 def encode_manifest(manifest: Manifest) -> bytes:
     """The bytes of `manifest.json`."""
-    return _seal(
-        {
-            "schema": SCHEMA,
-            "step": manifest.step,
-            "note": manifest.note,
-            "files": {name: digest._asdict() for name, digest in manifest.files.items()},
-            "leaves": {name: leaf._asdict() for name, leaf in manifest.leaves.items()},
-            "versions": manifest.versions,
-        }
-    )
+    tables = {
+        field: {name: entry._asdict() for name, entry in getattr(manifest, field).items()}
+        for field in ("files", "leaves")
+    }
+    return _seal({"schema": SCHEMA, **vars(manifest), **tables})
 
 
 def decode_manifest(data: bytes) -> Manifest:
@@ -289,10 +285,9 @@ def decode_manifest(data: bytes) -> Manifest:
         raise UserError(f"a checkpoint of schema {SCHEMA}", f"schema {schema}", fix)
     _check(schema == SCHEMA, f"has unknown schema {schema}, known is {SCHEMA}")
     _check(_seal(body) == data, "does not match its own SHA-256")
-    _check(tuple(body) == FIELDS, f"has fields {', '.join(body)}")
-    _check(type(body["step"]) is int, "has no whole step")
-    for field in ("note", "files", "leaves", "versions"):
-        _check(isinstance(body[field], dict), f"has no table {field}")
+    _check(tuple(body) == tuple(FIELDS), f"has fields {', '.join(body)}")
+    for field, kind in FIELDS.items():
+        _check(type(body[field]) is kind, f"has {field} that is no {kind.__name__}")
     return Manifest(
         step=body["step"],
         note=body["note"],
@@ -411,8 +406,7 @@ def _require_fit(saved: dict[str, LeafShape], like: dict[str, Leaf], origin: Pat
 
 
 def _require_storable(name: str, leaf: Leaf) -> None:
-    stored = isinstance(leaf, ARRAYS) and (_is_key(leaf) or str(leaf.dtype) in CODES)
-    if not stored:
+    if not isinstance(leaf, ARRAYS) or str(leaf.dtype) not in CODES | KEYS:
         kind = f"{type(leaf).__name__} {leaf!r:.60}"
         fix = f"make it an array of {', '.join(CODES)}, or a typed PRNG key"
         raise UserError(f"an array at {name}", kind, fix)
@@ -435,7 +429,7 @@ def _pieces(leaves: dict[str, Leaf]) -> Iterator[bytes | memoryview]:
 
 
 def _is_key(leaf: Leaf) -> bool:
-    return jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+    return str(leaf.dtype) in KEYS
 
 
 def _stored(leaf: Leaf) -> jax.ShapeDtypeStruct:
@@ -447,7 +441,7 @@ def _stored(leaf: Leaf) -> jax.ShapeDtypeStruct:
 
 def _as_like(value: np.ndarray, like: Leaf) -> Leaf:
     if _is_key(like):
-        return jax.random.wrap_key_data(jax.numpy.asarray(value), impl=_key_kind(like))
+        return jax.random.wrap_key_data(jax.numpy.asarray(value), impl=KEYS[str(like.dtype)])
     if isinstance(like, np.generic):
         return value[()]
     if isinstance(like, np.ndarray):
@@ -455,10 +449,3 @@ def _as_like(value: np.ndarray, like: Leaf) -> Leaf:
     place = like.sharding if isinstance(like, jax.Array) and like.committed else None
     # the run donates its state, so JAX must own the memory
     return jax.device_put(value, place, may_alias=False)
-
-
-def _key_kind(like: Leaf) -> str:
-    for kind in KEY_KINDS:
-        if jax.eval_shape(lambda kind=kind: jax.random.key(0, impl=kind)).dtype == like.dtype:
-            return kind
-    raise UserError(f"a PRNG key of {', '.join(KEY_KINDS)}", like.dtype, "use one of JAX's own")

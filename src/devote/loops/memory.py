@@ -1,6 +1,7 @@
 """How much memory a run needs and how much is free, before any is allocated."""
 
 import math
+import re
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -14,13 +15,8 @@ CGROUP_V2 = ("", "memory.max", "memory.current", "inactive_file")
 
 
 def tree_bytes(shapes: Any) -> int:
-    """Bytes of a tree of arrays or shapes; a PRNG key has two words."""
-
-    def leaf_bytes(leaf: Any) -> int:
-        key = jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key)
-        return math.prod(leaf.shape) * (8 if key else int(leaf.dtype.itemsize))
-
-    return sum(leaf_bytes(leaf) for leaf in jax.tree.leaves(shapes))
+    """Bytes of a tree of arrays or shapes."""
+    return sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves(shapes))
 
 
 def available_bytes() -> int | None:
@@ -42,10 +38,8 @@ def device_bytes() -> int | None:
 def host_bytes() -> int | None:
     """Memory that the system can give to a new program; None if it does not say."""
     table = Path("/proc/meminfo")
-    for line in table.read_text().splitlines() if table.exists() else []:
-        if line.startswith("MemAvailable:"):
-            return int(line.split()[1]) * 1024
-    return None
+    found = re.search(r"MemAvailable: *(\d+)", table.read_text()) if table.exists() else None
+    return int(found[1]) * 1024 if found else None
 
 
 def group_bytes(

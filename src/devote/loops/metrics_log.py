@@ -50,9 +50,7 @@ class MetricsLog:
 
     def truncate(self, step: int) -> None:
         """Drop the rows after `step` and an incomplete last line."""
-        header, *rows = _rows(self.path)
-        kept = [row for row in rows if self._step_of(row) <= step]
-        atomic_write_text(self.path, "".join(_line(row) for row in [header, *kept]))
+        atomic_write_text(self.path, _until(self.path, step))
 
     def _require_header(self) -> None:
         header = _rows(self.path)[0]
@@ -70,27 +68,10 @@ class MetricsLog:
             raise UserError("a `step` in every row", ", ".join(row), "add it")
         return [_cell(name, row[name]) if name in row else "" for name in self.columns]
 
-    def _step_of(self, row: list[str]) -> float:
-        try:
-            return float(row[self.columns.index("step")])
-        except ValueError as error:
-            fix = f"delete that line of {self.path}"
-            raise UserError("a number in column step", ",".join(row), fix) from error
-
 
 def seal_of(path: Path, step: int) -> str:
     """What `seal` returned when `step` was the last row."""
-    header, *rows = _rows(path)
-    column = header.index("step") if "step" in header else 0
-
-    def counts(row: list[str]) -> bool:
-        try:
-            return float(row[column]) <= step
-        except ValueError:
-            return False
-
-    kept = [row for row in rows if counts(row)]
-    return hashlib.sha256("".join(_line(row) for row in [header, *kept]).encode()).hexdigest()
+    return hashlib.sha256(_until(path, step).encode()).hexdigest()
 
 
 def read(path: Path) -> dict[str, np.ndarray]:
@@ -130,6 +111,18 @@ def _complete(path: Path) -> bytes:
     """A log without an incomplete last line, which a kill or a full disk leaves."""
     data = path.read_bytes()
     return data[: data.rfind(b"\n") + 1]
+
+
+def _until(path: Path, step: float) -> str:
+    """Header and rows of a log up to a step."""
+    header, *rows = _rows(path)
+    column = header.index("step") if "step" in header else 0
+    try:
+        kept = [row for row in rows if float(row[column]) <= step]
+    except ValueError as error:
+        fix = "restore it from a copy"
+        raise UserError(f"numbers in column step of {path}", error, fix) from error
+    return "".join(map(_line, [header, *kept]))
 
 
 def _rows(path: Path) -> list[list[str]]:

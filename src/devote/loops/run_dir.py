@@ -176,7 +176,8 @@ class DirectoryStore(Store):
         """Refuse to start over the metrics of a run whose checkpoints are missing."""
         path = self.directory / METRICS
         rows = path.exists() and path.read_bytes().count(b"\n") > 1
-        if rows and (not (self.directory / PROGRESS).exists() or self._saved_step() is not None):
+        began_anew = (self.directory / PROGRESS).exists() and self._saved_step() is None
+        if rows and not began_anew:
             raise UserError(
                 f"checkpoints in {self.directory / CHECKPOINTS}, for {METRICS} holds rows",
                 "none",
@@ -214,9 +215,11 @@ def require_no_links(directory: Path) -> None:
         if path.is_symlink():
             raise UserError(f"{path} itself", f"a link to {os.readlink(path)}", fix)
         if os.path.lexists(path) and path not in inside:
-            folder = path.name in folders
-            if not (path.is_dir() if folder else path.is_file()):
-                raise UserError(f"{path} to be a {'folder' if folder else 'file'}", "none", fix)
+            expected, holds = (
+                ("folder", path.is_dir()) if path.name in folders else ("file", path.is_file())
+            )
+            if not holds:
+                raise UserError(f"{path} to be a {expected}", "something else", fix)
 
 
 def claim_settings(
@@ -248,17 +251,15 @@ def require_settings(
     saved = dict(entries(read_settings(path)))
     known = {name: asked[name] for name in defaults if name in asked} | saved
 
-    def show(table: dict[str, Any], name: str) -> str:
-        return json.dumps(table[name]) if name in table else "nothing"
+    def shown(name: str) -> list[str]:
+        """Saved and asked, as JSON."""
+        return [json.dumps(t[name]) if name in t else "nothing" for t in (known, asked)]
 
-    differing = [
-        name
-        for name in known | asked
-        if name not in known or name not in asked or not same(known[name], asked[name])
-    ]
+    names = known | asked
+    differing = [n for n in names if (n in known) != (n in asked) or not same(known[n], asked[n])]
     refused = [n for n in differing if not any(n == i or n.startswith(f"{i}.") for i in ignore)]
     if refused:
-        words = [f"{n}: saved {show(known, n)}, asked {show(asked, n)}" for n in refused]
+        words = ["{}: saved {}, asked {}".format(name, *shown(name)) for name in refused]
         fix = "ask for the saved settings, or use a new run directory"
         raise UserError(f"the settings in {path}", "; ".join(words), fix)
     return bool(differing)

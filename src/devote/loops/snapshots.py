@@ -8,6 +8,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -91,17 +92,12 @@ def write(folder: Path, snapshot: Snapshot) -> Path:
     """Write a snapshot; floats in half precision unless they overflow, counts exactly."""
     grid, file = snapshot.grid, BytesIO()
     header = {"schema": SCHEMA, "step": snapshot.step, "seeds": snapshot.seeds}
-    header |= {
-        "shape": grid.shape,
-        "extent": grid.extent,
-        "labels": grid.labels,
-        "marks": grid.marks,
-    }
-    arrays = {name: _small(array) for name, array in snapshot.arrays.items()}
-    masks = {"eligible": grid.eligible, "reachable": grid.reachable}
+    header |= {name: getattr(grid, name) for name in ("shape", "extent", "labels", "marks")}
     header |= {name: getattr(snapshot, name) for name in ABOUT}
-    text = np.array(json.dumps(header))
-    write_npz(file, {"header": text, **masks, **{f"map/{n}": a for n, a in arrays.items()}})
+    arrays = {"header": np.array(json.dumps(header))}
+    arrays |= {"eligible": grid.eligible, "reachable": grid.reachable}
+    arrays |= {f"map/{name}": _small(array) for name, array in snapshot.arrays.items()}
+    write_npz(file, arrays)
     content = file.getvalue()
     path = folder / f"step_{snapshot.step:09d}-{_seal(content)}.npz"
     folder.mkdir(exist_ok=True)
@@ -146,10 +142,8 @@ def read(path: Path) -> Snapshot:
 def read_all(folder: Path) -> Iterator[Snapshot]:
     """All snapshots that can be read, in the order of steps."""
     for path in listed(folder).values():
-        try:
+        with suppress(UserError, OSError):
             yield read(path)
-        except (UserError, OSError):
-            continue
 
 
 def drop_after(folder: Path, step: int) -> None:

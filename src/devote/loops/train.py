@@ -20,13 +20,11 @@ from devote.loops import checkpoint
 from devote.loops.loop import InterruptedChunkError, Program, RunState, Stage, split_seeds
 from devote.loops.memory import require_memory, tree_bytes
 from devote.loops.progress import Reporter
-from devote.loops.run_dir import CHECKPOINTS, METRICS, DirectoryStore, Row, RunDirectory, Store
+from devote.loops.run_dir import DirectoryStore, Row, RunDirectory, Store
 from devote.loops.signals import StopRequest
 from devote.loops.snapshots import VISITS, take
 from devote.measure.coverage import coverage
 from devote.replay import grown
-
-__all__ = ["CHECKPOINTS", "METRICS", "DivergedError", "Plan", "Result", "Training", "train"]
 
 Callback = Callable[[list[Row]], bool | None]
 """Called with the metrics of every chunk, a row for each seed; False stops the training."""
@@ -246,21 +244,21 @@ class Training:
             return
         leaves = checkpoint.named_leaves(self.state.agent)
         bad = next(name for name, leaf in leaves.items() if not bool(_all_finite(leaf)))
-        raise DivergedError(
-            f"{bad} of the agent is not finite at step {self.step:,}; the last sound "
-            f"checkpoint is at step {max(self.saved_step, 0):,}; lower learning_rate"
-        )
+        raise self._diverged(f"{bad} of the agent is not finite at step {self.step:,}")
 
     def _require_finite(self, rows: list[Row]) -> None:
         for row in rows:
             for name, value in row.items():
                 # NaN if no episode ended in the chunk
                 if not name.startswith("rollout/") and not math.isfinite(value):
-                    raise DivergedError(
-                        f"{name} became {value} by step {self.step:,} of seed {row['seed']}; "
-                        f"the last sound checkpoint is at step {max(self.saved_step, 0):,}; "
-                        "lower learning_rate, or look at metrics.csv for what grew first"
-                    )
+                    words = f"{name} became {value} by step {self.step:,} of seed {row['seed']}"
+                    raise self._diverged(words)
+
+    def _diverged(self, words: str) -> DivergedError:
+        return DivergedError(
+            f"{words}; the last sound checkpoint is at step {max(self.saved_step, 0):,}; "
+            "lower learning_rate, or look at metrics.csv for what grew first"
+        )
 
     def _detail(self, rows: list[Row]) -> str:
         """Coverage, and the latest returns in training and evaluation."""

@@ -33,7 +33,7 @@ QUESTIONS = {
     "fig:main_coverage": "Does DEVOTE cover more states than its rivals where there is no reward?",
     "fig:ablation_components_coverage": "What does each part of DEVOTE contribute to coverage?",
     "fig:length_scales_devote": "How much depends on the length scale of the prior?",
-    "fig:": "How do the methods do over all tasks, with equal weights?",
+    "fig:summary": "How do the methods do over all tasks, with equal weights?",
     "fig:plasticity": "Do soft resets keep the explorer able to learn, and does coverage need it?",
     "fig:app-plasticity-snapshots": "Where do agents with and without soft resets go, and what do "
     "novelty and its propagation look like there?",
@@ -297,7 +297,7 @@ CLAIMS: dict[str, list[tuple[str, Judge]]] = {
 
 def name_of(label: str) -> str:
     """The page of a figure, without its ending."""
-    return label.split(":")[-1] or "summary"
+    return label.split(":")[-1]
 
 
 @cache

@@ -42,17 +42,18 @@ PAPER = {
     "fig:length_scales_devote",
     "fig:app-control-coverage",
 }
+NAMED = {paper.ALIASES.get(label, label) for label in PAPER}
 
 
 def test_every_label_of_the_paper_is_made_or_said_to_be_absent() -> None:
     ours = [label for label in FIGURES if ":" in label]
     absent = [entry.label for entry in ABSENT]
-    assert sorted(ours + absent) == sorted(PAPER)
+    assert sorted(ours + absent) == sorted(NAMED)
 
 
 def test_the_index_of_studies_names_them_all() -> None:
     page = (Path(__file__).parents[2] / "docs" / "studies" / "overview.md").read_text()
-    assert all(f"`{label}`" in page for label in PAPER | set(FIGURES))
+    assert all(f"`{label}`" in page for label in NAMED | set(FIGURES))
 
 
 EVERY_SCALE = [scale for scale in SCALES if scale != "long"]
@@ -89,13 +90,14 @@ def test_agents_have_as_many_trials_and_each_a_smaller_bonus(scale: str, tmp_pat
 def test_claims_are_about_methods_and_tasks_of_their_figure() -> None:
     free = {task.name for task in paper.EXPLORATION}
     lengths = {f"length {length}" for length in paper.LENGTHS}
+    lengths |= {method.name for method in paper.OWN_LENGTHS}
     strengths = {f"lambda {strength}" for strength in paper.STRENGTHS}
     rivals, parts = ({m.name for m in methods} for methods in (paper.RIVALS, paper.ABLATIONS))
     control = {task.name for task in paper.CONTROL}
     for claims, names, tasks in (
         (paper.RIVAL_CLAIMS, rivals, free),
         (paper.ABLATION_CLAIMS, parts, free),
-        (paper.LENGTH_CLAIMS, lengths, free),
+        (paper.LENGTH_CLAIMS | paper.REGRET_CLAIMS, lengths, free),
         (paper.PLASTICITY_CLAIMS, strengths, free),
         (paper.CONTROL_CLAIMS, rivals, control),
         (paper.CONTROL_COVERAGE_CLAIMS, rivals, control),
@@ -165,9 +167,9 @@ def test_the_paper_scale_has_the_papers_values(label: str, tmp_path: Path) -> No
         varied = {"fig:length_scales_devote": "length_scale", "fig:plasticity": "reset_strength"}
         free = {varied.get(label.replace("app-plasticity-snapshots", "plasticity"), "")}
         assert run.preset == "paper"
-        assert run.steps == STEPS[run.env_name]
-        assert {n: agent[n] for n in SHARED} == SHARED
         evaluates = run.agent_name == "evaluator"
+        assert run.steps == (2_000_000 if evaluates else STEPS[run.env_name])
+        assert {n: agent[n] for n in SHARED} == SHARED
         assert agent["discount"] == (0.99 if evaluates else 0.998)
         loop = (run.loop.updates_per_step, run.loop.batch_size, run.loop.reset_interval)
         assert loop == (1.0, 2048, 50_000 if run.env_name == "u_maze" else 250_000)
@@ -227,7 +229,7 @@ def test_listing_says_what_is_done_and_how_long_the_rest_takes(
 ) -> None:
     assert cli.dispatch(["figures", "--scale", "smoke", "--runs", str(tmp_path)]) == 0
     listed = capsys.readouterr().out
-    assert all(label in listed for label in PAPER)
+    assert all(label in listed for label in NAMED)
     assert "scale smoke" in listed
 
 
@@ -282,6 +284,7 @@ def test_a_damaged_record_is_named(content: str, tmp_path: Path) -> None:
     [
         (["fig:main_coverge"], "did you mean fig:main_coverage?"),
         (["tab:base_hyperparams"], "see: devote figures"),
+        (["fig:", "--scale", "long"], "as the scale of fig:summary"),
         (["exploration", "--scale", "long"], "--scale long is for fig:main_coverage"),
         (["exploration", "--only", "spirall"], "spiral_step_2"),
         (["exploration", "--only", "spirall", "--draw-only"], "spiral_step_2"),

@@ -22,6 +22,7 @@ from devote.experiments.comparison import Method, Scale, Study, Task, TrainingCe
 from devote.experiments.durations import Durations, in_words, time_left
 from devote.experiments.paper_figures import (
     ABSENT,
+    ALIASES,
     FIGURES,
     LONG_LABELS,
     SUITES,
@@ -205,6 +206,7 @@ def compare_command(words: list[str]) -> int:
 def figure_command(words: list[str]) -> int:
     """`devote figure`."""
     asked = tyro.cli(Make, args=words, prog="devote figure")
+    asked = replace(asked, label=ALIASES.get(asked.label, asked.label))
     if asked.label in [absent.label for absent in ABSENT]:
         raise UserError("a figure that the library makes", asked.label, "see: devote figures")
     require_known([asked.label], FIGURES, "figure")

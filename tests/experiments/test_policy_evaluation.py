@@ -88,3 +88,9 @@ def test_both_losses_have_the_same_settings_but_one(tmp_path: Path) -> None:
     assert len(policies) == 1
     assert cells[0].run.agent.policy == str(cells[0].policy.folder)
     assert replace(cells[0].policy.run, loop=one.loop, agent=one.agent).env == one.env
+
+
+def test_a_policy_that_stands_still_has_no_density() -> None:
+    seen = np.random.default_rng(0).normal(size=(300, 3)) * [1, 1, 0]
+    with pytest.raises(UserError, match="visited states that spread in all directions"):
+        evaluation.log_density(seen, seen[:2])

@@ -27,11 +27,19 @@ from devote.core.settings import flat
 from devote.core.types import HostEnv
 from devote.envs.mujoco import MujocoEnv
 from devote.experiments.comparison import SCALES, Method, Study, Task, TrainingCell
-from devote.experiments.results import csv_text
+from devote.experiments.results import Results, csv_text
 from devote.experiments.study_report import Figure, drawing, figure_of, write_report
 from devote.figures import calibration_plots as plots
+from devote.figures.style import BLUE, ORANGE, Look
 from devote.loops.train import train
-from devote.measure.calibration import auroc, calibration_report, correlation, over_splits
+from devote.measure.calibration import (
+    Estimate,
+    auroc,
+    calibration_report,
+    correlation,
+    over_splits,
+)
+from devote.measure.curves import aggregate
 from devote.presets import PRESETS
 from devote.regression.table import markdown_table
 from devote.run import Run
@@ -39,6 +47,8 @@ from devote.saved import saved_agent, saved_run
 
 LENGTHS = ("0.5", "1", "2.5", "5", "10")  # paper
 LOSSES = {"TD": "true", "TUD": "false"}
+LOOKS = (("TD", Look(ORANGE)), ("TUD", Look(BLUE)))
+SCORES = {"auroc": "AUROC out of distribution", "correlation": "correlation with |error|"}
 SEEDS = 3  # paper
 START = "epistemic/start_value"
 REFERENCE, CRITIC = "reference.npz", "critic.npz"
@@ -188,7 +198,11 @@ def log_density(seen: np.ndarray, at: np.ndarray) -> np.ndarray:
     from scipy.stats import gaussian_kde
 
     mean, std = seen.mean(axis=0), np.maximum(seen.std(axis=0), 1e-6)
-    return gaussian_kde(((seen - mean) / std).T, "silverman").logpdf(((at - mean) / std).T)
+    try:
+        return gaussian_kde(((seen - mean) / std).T, "silverman").logpdf(((at - mean) / std).T)
+    except np.linalg.LinAlgError as error:
+        got, fix = "some that do not", "evaluate a policy that moves, or raise --states"
+        raise UserError("visited states that spread in all directions", got, fix) from error
 
 
 def thirds(density: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -329,46 +343,51 @@ def study_of(label: str, env: str, scale: str, root: Path) -> Study:
 def value_estimation(label: str, env: str, scale: str, root: Path) -> Figure:
     """AUROC and correlation by length scale, and the value of starts over training."""
     study = study_of(label, env, scale, root)
-    name = label.split(":")[-1]
 
     def draw(out: Path, command: str) -> list[Path]:
         rows = critic_rows(study, out)
-        levels = {row["task"]: float(row["monte_carlo"]) for row in rows}
-        paths = write_report(study, out, command, levels=levels)
+        paths = write_report(study, out, command, draw=partial(_picture, study, rows))
         if not paths or not rows:
             return paths
-        lines = {
-            words: [
-                plots.Series(
-                    loss,
-                    {
-                        float(length): over_splits(
-                            [float(r[score]) for r in rows if r["method"] == f"{loss} {length}"]
-                        )
-                        for length in LENGTHS
-                    },
-                )
-                for loss in LOSSES
-            ]
-            for score, words in (
-                ("auroc", "AUROC out of distribution"),
-                ("correlation", "correlation of sigma and |error|"),
-            )
-        }
-        note = f"{label}, scale {scale}; mean and standard error over seeds"
-        figure = plots.ablation(lines, "length scale of the prior")
-        picture = plots.save(figure, note, out / f"{name}-calibration.png")
         atomic_write_text(out / "critics.csv", csv_text(rows))
-        readme = out / "README.md"
+        readme, truth = out / "README.md", float(rows[0]["monte_carlo"])
         text = (
-            f"\n## Calibration\n\nThe policy earns {levels[study.tasks[0].name]:.4g} discounted by "
-            f"Monte Carlo. Of each critic: [critics.csv](critics.csv).\n\n![AUROC and correlation]"
-            f"({picture.name})\n"
+            f"\n## Calibration\n\nThe policy is SAC's after {float(rows[0]['policy_steps']):,.0f} "
+            f"steps, with a return of {float(rows[0]['policy_return']):.4g} in evaluations; a return "
+            f"of {ANCHORS[env].until:g} ended its training, unless the budget did. It earns "
+            f"{truth:.4g}, discounted, by Monte Carlo. Scores of each critic are in "
+            "[critics.csv](critics.csv).\n"
         )
         atomic_write_text(readme, readme.read_text() + text)
-        return [*paths, picture, out / "critics.csv"]
+        return [*paths, out / "critics.csv"]
 
     return replace(figure_of(study), draw=draw)
+
+
+def _picture(
+    study: Study, rows: list[dict[str, str]], results: Results, path: Path, caption: str
+) -> Path:
+    """As in the paper: AUROC, correlation, and the value of starts beside Monte Carlo's."""
+    scores = {
+        words: [plots.Series(loss, _by_length(rows, loss, score), look) for loss, look in LOOKS]
+        for score, words in SCORES.items()
+    }
+    budget = max(line.steps for line in results.lines)
+    values = {}
+    for loss in LOSSES:
+        named = {f"length {n}": results.of(study.tasks[0].name, f"{loss} {n}") for n in LENGTHS}
+        seeds = {name: [results.curve(line) for line in mine] for name, mine in named.items()}
+        values[loss] = aggregate({name: mine for name, mine in seeds.items() if mine}, budget)
+    truth = float(rows[0]["monte_carlo"]) if rows else np.nan
+    figure = plots.value_estimation(scores, values, truth, "value of starts")
+    note = f"{caption}; mean over seeds, bars and bands of one standard error; steps are decisions"
+    return plots.save(figure, note, path)
+
+
+def _by_length(rows: list[dict[str, str]], loss: str, score: str) -> dict[float, Estimate]:
+    """A score of one loss over the seeds, by length scale."""
+    found = {n: [float(r[score]) for r in rows if r["method"] == f"{loss} {n}"] for n in LENGTHS}
+    return {float(length): over_splits(mine) for length, mine in found.items() if mine}
 
 
 def critic_rows(study: Study, out: Path) -> list[dict[str, str]]:
@@ -381,6 +400,9 @@ def critic_rows(study: Study, out: Path) -> list[dict[str, str]]:
         if isinstance(cell, EvaluationCell) and cell.finished():
             known = cell.known()
             found = scores(known, cell.value()) | {"monte_carlo": known["starts"].mean()}
+            trained = cell.policy.metrics()
+            found |= {"policy_steps": trained["step"][-1]}
+            found |= {"policy_return": trained["eval/mean_reward"][-1]}
             names = dict(zip(("task", "method", "seed"), map(str, key), strict=True))
             rows[key] = names | {n: f"{v:.6g}" for n, v in found.items()}
     return list(rows.values())

@@ -1,8 +1,9 @@
 """From finished runs to a study's figure, table, sentences and README."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -118,10 +119,10 @@ def write_report(
     out: Path,
     command: str,
     claims: Mapping[str, Claim] | None = None,
-    levels: Mapping[str, float] | None = None,
+    draw: Callable[[Results, Path, str], Path] | None = None,
 ) -> list[Path]:
-    """Write figure, tables and README of what is finished; nothing where nothing is. `levels` are
-    true values by task, drawn as lines."""
+    """Write figure, tables and README of what is finished; nothing where nothing is. `draw` draws
+    (results, path, caption) where curves by method are not what is to be seen."""
     results = files.collect(study, out)
     if not results.lines:
         return []
@@ -129,7 +130,7 @@ def write_report(
     rows = table_rows(study, results)
     table, caption = table_markdown(rows), _caption(study, results)
     name = study.label.split(":")[-1]
-    picture = _picture(study, results, out / f"{name}.png", caption, levels)
+    picture = (draw or partial(_picture, study))(results, out / f"{name}.png", caption)
     profile = _profile(study, results, out / "profile.png", caption)
     texts = {
         "table.csv": csv_text([{n: _plain(v) for n, v in row.items()} for row in rows]),
@@ -151,16 +152,10 @@ def write_report(
     return [picture, *profile, *paths, *(out / file for file in texts)]
 
 
-def _picture(
-    study: Study,
-    results: Results,
-    path: Path,
-    caption: str,
-    levels: Mapping[str, float] | None,
-) -> Path:
+def _picture(study: Study, results: Results, path: Path, caption: str) -> Path:
     """Curves; final values as dots where there are more methods than can be told apart."""
     if len(study.methods) <= MANY_METHODS:
-        shown = panels(study, results, levels)
+        shown = panels(study, results)
         binned = f"lines and bands: {BINS} bins, causal average over {WINDOW}; "
         note = f"{caption}\nmean over seeds and one standard error; steps are agent decisions; "
         note += binned if any(set(panel.curves) - set(panel.points) for panel in shown) else ""
@@ -208,13 +203,10 @@ def _profile(study: Study, results: Results, path: Path, caption: str) -> list[P
     return [save_panels(path, study.title, note, [panel])]
 
 
-def panels(
-    study: Study, results: Results, levels: Mapping[str, float] | None = None
-) -> list[Panel]:
-    """A panel per task that has runs, aggregated as in the paper."""
-    tasks, levels = _present(study, results), levels or {}
-    main = [replace(_panel(study, t, results), level=levels.get(t.name)) for t in tasks]
-    return main + [_panel(study, t, results, metric) for metric in study.beside for t in tasks]
+def panels(study: Study, results: Results) -> list[Panel]:
+    """A panel per task that has runs, aggregated as in the paper; then one per further metric."""
+    tasks = _present(study, results)
+    return [_panel(study, t, results, metric) for metric in (None, *study.beside) for t in tasks]
 
 
 def _present(study: Study, results: Results) -> list[Task]:

@@ -44,8 +44,6 @@ class Panel:
     """Method to curve."""
     share: bool = False
     """Whether values are shares, drawn from 0 to 1."""
-    level: float | None = None
-    """A true value, drawn as a line."""
     xlabel: str = ""
     """What the axis counts, where not steps."""
     unfinished: Mapping[str, str] = field(default_factory=dict)
@@ -128,8 +126,6 @@ def draw_panel(axes: Axes, panel: Panel, looks: Mapping[str, Look]) -> None:
             axes.fill_between(steps, low, high, color=colour, alpha=0.2, lw=0, zorder=front)
         else:
             axes.errorbar(steps, shown.mean, error, marker="o", ms=3, elinewidth=1, **how)
-    if panel.level is not None:
-        axes.axhline(panel.level, color="k", ls="--", lw=1, label="Monte Carlo")
     axes.set(xlabel=panel.xlabel or f"steps{unit}", ylabel=panel.ylabel)
     small = _small_print(panel)
     axes.set_title(fill(panel.title, LINE * 3 // 4), pad=6 + 7 * len(small))

@@ -11,7 +11,7 @@ from devote.agents.devote import Devote, DevoteSettings
 from devote.build import build_agent
 from devote.core.errors import UserError
 from devote.core.settings import check_ranges, with_texts
-from devote.core.types import Index, Transition, Vector
+from devote.core.types import EnvSpec, Index, Transition, Vector
 from devote.epistemic.lengths import length_of, suited
 from tiny import DEVOTE, SPECS, changed_leaves, fresh, some_batch
 
@@ -25,13 +25,14 @@ def steps_at(obs, actions=1) -> Transition:
     return Transition(obs, jnp.zeros((len(obs), actions)), none, none, obs, none)
 
 
-def walk(spacing: float, dims: int = 2) -> Transition:
+def walk(spacing: float, dims: int = 2, actions: int = 1) -> Transition:
     """First around the origin, then half of it as before and half farther and farther away."""
     random = np.random.default_rng(0)
     home = random.normal(size=(450, dims)) * spacing * 2
     away = np.linspace(0, 8, 150)[:, None] * spacing + np.zeros((150, dims))
     later = np.concatenate([home[300:], away])
-    return steps_at(jnp.asarray(np.concatenate([home[:300], random.permutation(later)])))
+    every = np.concatenate([home[:300], random.permutation(later)])
+    return steps_at(jnp.asarray(every, jnp.float32), actions)
 
 
 def test_indices_take_the_lengths_in_turn() -> None:
@@ -74,6 +75,22 @@ def test_it_is_chosen_once_before_the_first_update(kind: str) -> None:
     np.testing.assert_allclose(length_of(inner.corrector_target), found, rtol=0.1)
     learned, _ = agent.update(after, batch, key)
     assert not changed_leaves(learned, agent.observe(learned, many, None, key, jnp.int32(9)))
+
+
+def test_normalised_observations_are_judged_in_the_units_of_the_first_update() -> None:
+    endless = Vector((-np.inf,) * 2, (np.inf,) * 2, own_units=True)
+    spec = EnvSpec("endless", endless, SPEC.action, 10)
+    lengths = (0.01, 0.05, 0.25, 1.0)
+    chooses = replace(SEVERAL, length_scales=lengths, choose_length=True)
+    agent = build_agent("devote", chooses, spec)
+    found = []
+    for spacing in (1.0, 1000.0):
+        state = agent.observe(
+            fresh(agent), walk(spacing, actions=2), None, jax.random.key(0), jnp.int32(0)
+        )
+        found.append(float(length_of(state.agent.prior)))
+    assert found[0] == found[1]
+    assert 0.02 < found[0] < 0.5
 
 
 def test_settings_that_do_not_fit_are_refused() -> None:

@@ -126,6 +126,21 @@ def test_long_is_the_paper_on_small_networks(tmp_path: Path) -> None:
                     assert run.agent == ours.agent
 
 
+def test_plasticity_at_desk_has_the_papers_maze_budget_and_resets(tmp_path: Path) -> None:
+    (cells,) = FIGURES["fig:plasticity"]("desk", tmp_path).parts.values()
+    runs = [cell.run for cell in cells if isinstance(cell, TrainingCell)]
+    assert Counter(run.agent.reset_strength for run in runs) == dict.fromkeys(
+        (0.0, 0.1, 0.25, 0.5, 0.75), 5
+    )
+    for run in runs:
+        assert (run.env, run.steps) == (PRESETS["paper"]("u_maze", "devote").env, 4_000_000)
+        assert run.steps // run.loop.reset_interval == 80
+        assert run.agent.all_diagnostics
+        assert run.loop.map_interval == 250_000
+    snapshots = FIGURES["fig:app-plasticity-snapshots"]("desk", tmp_path).cells()
+    assert {cell.identity for cell in snapshots} <= {cell.identity for cell in cells}
+
+
 def test_figures_share_the_runs_they_have_in_common(tmp_path: Path) -> None:
     main, ablation = (
         {cell.identity for cell in build("desk", tmp_path).cells()}
@@ -184,7 +199,10 @@ def test_the_paper_scale_has_the_papers_values(label: str, tmp_path: Path) -> No
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("task", "agent"),
-    [("spiral", "devote"), ("deep_sea", "thompson"), ("ant_maze", "rnd"), ("cheetah", "sombrl")],
+    [
+        *(("spiral", "devote"), ("deep_sea", "thompson"), ("ant_maze", "rnd")),
+        *(("cheetah", "sombrl"), ("cartpole_swingup", "evaluator")),
+    ],
 )
 def test_an_update_at_the_papers_size_is_finite(task: str, agent: str) -> None:
     """The paper's networks, on small batches from few environments."""

@@ -276,6 +276,11 @@ class Devote:
         return state._replace(corrector=corrector)
 
     @property
+    def chooses(self) -> bool:
+        """Whether the first steps decide the length scale."""
+        return self.settings.choose_length
+
+    @property
     def counts(self) -> bool:
         """Whether steps that were counted must be counted again when seen in other units."""
         return isinstance(self.exact, ExactCorrector)

@@ -47,6 +47,8 @@ from devote.saved import saved_agent, saved_run
 
 LENGTHS = ("0.5", "1", "2.5", "5", "10")  # paper
 LOSSES = {"TD": "true", "TUD": "false"}
+KNOWN = ("policy_steps", "policy_return", "monte_carlo")
+"""Of the policy, the same for all critics."""
 LOOKS = (("TD", Look(ORANGE)), ("TUD", Look(BLUE)))
 SCORES = {"auroc": "AUROC out of distribution", "correlation": "correlation with |error|"}
 SEEDS = 3  # paper
@@ -350,14 +352,13 @@ def value_estimation(label: str, env: str, scale: str, root: Path) -> Figure:
         if not paths or not rows:
             return paths
         atomic_write_text(out / "critics.csv", csv_text(rows))
-        readme, truth = out / "README.md", float(rows[0]["monte_carlo"])
+        readme, first = out / "README.md", {n: float(v) for n, v in rows[0].items() if n in KNOWN}
         text = (
-            f"\n## Calibration\n\nThe policy is SAC's after {float(rows[0]['policy_steps']):,.0f} "
-            f"steps, with a return of {float(rows[0]['policy_return']):.4g} in evaluations; a return "
-            f"of {ANCHORS[env].until:g} ended its training, unless the budget did. It earns "
-            f"{truth:.4g}, discounted, by Monte Carlo. Scores of each critic are in "
-            "[critics.csv](critics.csv).\n"
-        )
+            "\n## Calibration\n\nThe policy is SAC's after {policy_steps:,.0f} steps, with a "
+            "return of {policy_return:.4g} in evaluations; training ended at {until:g} or with its "
+            "budget. It earns {monte_carlo:.4g}, discounted, by Monte Carlo. Scores of each "
+            "critic are in [critics.csv](critics.csv).\n"
+        ).format(until=ANCHORS[env].until, **first)
         atomic_write_text(readme, readme.read_text() + text)
         return [*paths, out / "critics.csv"]
 

@@ -37,6 +37,7 @@ Row = dict[str, Any]
 """A method on a task, or on all, by the columns of table.csv."""
 HEADER = ["task", "method", "metric", "mean ± standard error", "IQM [95 % bootstrap]", "min", "max"]
 HEADER += ["seeds", "steps", "preset", "time"]
+NUMBERS = ("mean", "standard_error", "iqm", "iqm_low", "iqm_high", "lowest", "highest")
 
 
 @dataclass(frozen=True)
@@ -130,14 +131,12 @@ def write_report(
     rows = table_rows(study, results)
     table, caption = table_markdown(rows), _caption(study, results)
     name = study.label.split(":")[-1]
-    picture = (draw or partial(_picture, study))(results, out / f"{name}.png", caption)
-    profile = _profile(study, results, out / "profile.png", caption)
+    pictures = [(draw or partial(_picture, study))(results, out / f"{name}.png", caption)]
+    pictures += _profile(study, results, out / "profile.png", caption)
     texts = {
         "table.csv": csv_text([{n: _plain(v) for n, v in row.items()} for row in rows]),
         "table.md": f"{caption}\n\n{table}\n",
-        "README.md": _readme(
-            study, results, command, caption, table, picture.name, *(p.name for p in profile)
-        ),
+        "README.md": _readme(study, results, command, caption, table, pictures),
     }
     if claims:
         texts["README.md"] += (
@@ -149,7 +148,7 @@ def write_report(
         )
     for file, text in texts.items():
         atomic_write_text(out / file, text)
-    return [picture, *profile, *paths, *(out / file for file in texts)]
+    return [*pictures, *paths, *(out / file for file in texts)]
 
 
 def _picture(study: Study, results: Results, path: Path, caption: str) -> Path:
@@ -252,13 +251,13 @@ def _readme(
     command: str,
     caption: str,
     table: str,
-    picture: str,
-    profile: str = "",
+    pictures: Sequence[Path],
 ) -> str:
     lines = results.lines
     machines = "; ".join(sorted({line.machine for line in lines}))
     days = sorted({line.finished for line in lines})
     seconds = sum({line.identity: line.seconds for line in lines}.values())
+    titles = {"profile": "Performance profile"}
     parts = [
         f"# {study.title}",
         f"{caption}. {_state(study, results)}",
@@ -267,8 +266,7 @@ def _readme(
         f"each: {in_words(seconds)} of core time in all, compilation included. Every run with its "
         "seed, duration, machine and command is in [runs.csv](runs.csv), curves are in one file "
         "per task. `time` is the median over seeds.",
-        f"![{study.title}]({picture})",
-        *([f"![Performance profile]({profile})"] if profile else []),
+        *(f"![{titles.get(path.stem, study.title)}]({path.name})" for path in pictures),
         table,
         "\n".join(f"- {line}" for line in sentences(study, results)),
         caveat(comparisons_made(study, results)),
@@ -368,22 +366,14 @@ def table_markdown(rows: Sequence[Row]) -> str:
     """The table for readers."""
     lines = []
     for row in rows:
-        mean, error, middle, iqm_low, iqm_high, low, high = (
-            "" if np.isnan(row[name]) else f"{row[name]:.3f}"
-            for name in (
-                "mean",
-                "standard_error",
-                "iqm",
-                "iqm_low",
-                "iqm_high",
-                "lowest",
-                "highest",
-            )
+        said = {n: "-" if np.isnan(row[n]) else f"{row[n]:.3f}" for n in NUMBERS}
+        mean = "a run has no value" if np.isnan(row["mean"]) else said["mean"]
+        mean += (
+            "" if np.isnan(row["mean"] + row["standard_error"]) else f" ± {said['standard_error']}"
         )
-        mean = (mean or "a run has no value") + (f" ± {error}" if mean and error else "")
-        interval = f"[{iqm_low}, {iqm_high}]" if iqm_low else "no interval"
+        found = "[{iqm_low}, {iqm_high}]" if np.isfinite(row["iqm_low"]) else "no interval"
+        numbers = mean, f"{said['iqm']} {found.format(**said)}", said["lowest"], said["highest"]
         steps = "by task" if row["steps"] is None else f"{row['steps']:,}"
-        numbers = (mean, f"{middle or '-'} {interval}", low or "-", high or "-")
         first, last = (row["task"], row["method"], row["metric"]), f"{row['seconds']:.0f} s"
         solved = [f"{row['solved']} of {row['count']}"] if "solved" in row else []
         lines.append((*first, *numbers, row["seeds"], steps, row["preset"], last, *solved))

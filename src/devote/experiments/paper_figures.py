@@ -338,7 +338,7 @@ def control_study(scale: str, root: Path, label: str, metric: str, *beside: str)
     """DEVOTE and its rivals on the control tasks, with rewards."""
     title = "Control: DEVOTE and its rivals"
     if metric == NORMALISED:
-        title += "; normalised: divided by the bonus for success, 2,500 and 1,250"
+        title += " (bonus for success: 2,500 and 1,250)"
     study = Study(label, title, SCALES[scale], CONTROL, RIVALS, metric, root=root)
     return replace(study, beside=beside)
 

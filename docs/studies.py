@@ -32,7 +32,8 @@ UCI = "mean of UCI"
 QUESTIONS = {
     "fig:main_coverage": "Does DEVOTE cover more states than its rivals where there is no reward?",
     "fig:ablation_components_coverage": "What does each part of DEVOTE contribute to coverage?",
-    "fig:length_scales_devote": "How much depends on the length scale of the prior?",
+    "fig:length_scales_devote": "How much depends on the length scale of the prior, and can one "
+    "do without tuning it?",
     "fig:summary": "How do the methods do over all tasks, with equal weights?",
     "fig:plasticity": "Do soft resets keep the explorer able to learn, and does coverage need it?",
     "fig:app-plasticity-snapshots": "Where do agents with and without soft resets go, and what do "

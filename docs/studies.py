@@ -393,7 +393,7 @@ def index_page() -> str:
             f"run at `{scale}`" if scale else f"not run yet: {expected(label, 'desk')} at `desk`"
         )
         rows.append((f"[`{label}`]({name_of(label)}.md)", QUESTIONS[label], state))
-    rows += [(f"`{a.label}`", a.shows, f"see {a.where}") for a in paper.ABSENT]
+    rows += [(f"`{label}`", shows, "") for label, shows in paper.ABSENT.items()]
     return (
         "# Every figure and table\n\nWritten by `docs/studies.py`. Labels without a colon "
         "are ours.\n\n"

@@ -2,7 +2,7 @@
 them."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -528,17 +528,8 @@ ALIASES = {"fig:": "fig:summary"}
 """The paper's label of its first figure is empty."""
 
 
-@dataclass(frozen=True)
-class Absent:
-    """A figure or table of the paper that `devote figure` does not make."""
-
-    label: str
-    shows: str
-    where: str = ""
-    """Where its content is."""
-
-
-ABSENT = (
-    Absent("tab:base_hyperparams", "hyperparameters", "preset `paper`, docs/settings.md"),
-    Absent("tab:app-prior-lengthscales", "length scales by task", "docs/settings.md"),
-)
+ABSENT = {
+    "tab:base_hyperparams": "hyperparameters (see preset `paper`, docs/settings.md)",
+    "tab:app-prior-lengthscales": "length scales by task (see docs/settings.md)",
+}
+"""Tables of the paper that `devote figure` does not make, and where their content is."""

@@ -27,7 +27,7 @@ from devote.core.settings import flat
 from devote.core.types import HostEnv
 from devote.envs.mujoco import MujocoEnv
 from devote.experiments.comparison import SCALES, Method, Study, Task, TrainingCell
-from devote.experiments.results import Results, csv_text
+from devote.experiments.results import RETURN, Results, csv_text
 from devote.experiments.study_report import Figure, drawing, figure_of, write_report
 from devote.figures import calibration_plots as plots
 from devote.figures.style import BLUE, ORANGE, Look
@@ -240,20 +240,15 @@ class PolicyCell(TrainingCell):
         wanted = anchors_of(self.run).until
 
         def goes_on(rows: list[dict[str, Any]]) -> bool:
-            return not rows[0].get("eval/mean_reward", -np.inf) >= wanted
+            return not rows[0].get(RETURN, -np.inf) >= wanted
 
         if train(plan(self.run, self.folder), callback=goes_on).stopped_by is not None:
             return False
         agent, state = loaded(self.folder, self.run)
-        policy = partial(_draw, agent, state)
-        effort = EFFORTS.get(self.run.preset, Effort())
+        policy, effort = partial(agent.exploit, state), EFFORTS.get(self.run.preset, Effort())
         with replacing(self.folder / REFERENCE) as temporary:
             write_npz(temporary, reference(self.run, policy, DISCOUNT, effort))
         return True
-
-
-def _draw(agent: Any, state: Any, obs: np.ndarray, key: Any) -> Any:
-    return agent.exploit(state, obs, key)
 
 
 def loaded(directory: Path, run: Run, seed: int = 0) -> tuple[Any, Any]:
@@ -272,16 +267,12 @@ class EvaluationCell(TrainingCell):
 
     @property
     def policy(self) -> PolicyCell:
-        """The run of SAC with seed 0 on the same task."""
+        """The run of SAC with seed 0 on the same task, with as many updates per step."""
         run = PRESETS[self.run.preset](self.run.env_name, "sac")
         often = max(EVALUATIONS, run.loop.log_interval, run.loop.chunk_steps())
-        loop = replace(run.loop, eval_interval=often, updates_per_step=self.updates)
+        updates = self.run.loop.updates_per_step
+        loop = replace(run.loop, eval_interval=often, updates_per_step=updates)
         return PolicyCell(replace(run, env=self.run.env, loop=loop), self.root)
-
-    @property
-    def updates(self) -> float:
-        """Updates per step, the same for the policy and its evaluation."""
-        return self.run.loop.updates_per_step
 
     @property
     def needs(self) -> tuple[PolicyCell, ...]:  # type: ignore[override]
@@ -318,16 +309,17 @@ TASKS = {
         ("cheetah", "cheetah", (("rewards", "true"),), "Cheetah run"),
     )
 }
-DESK = {"cheetah": {"updates_per_step": "0.125"}, "cartpole_swingup": {}}
-"""At 1 / 32, `desk`'s for coverage, SAC does not learn to run."""
-INDICES = {"num_indices": "8"}  # paper; four of `desk` have little spread
+DESK = {
+    "cartpole_swingup": (("num_indices", "8"),),  # paper; four of `desk` have little spread
+    # at 1 / 32, `desk`'s for coverage, SAC does not learn to run
+    "cheetah": (("num_indices", "8"), ("updates_per_step", "0.125")),
+}
 
 
 def study_of(label: str, env: str, scale: str, root: Path) -> Study:
     """Joint TD and TUD by length scale."""
     task = TASKS[env]
-    changes = (*task.changes, ("discount", str(DISCOUNT)))
-    changes += (*(DESK[env] | INDICES).items(),) if scale == "desk" else ()
+    changes = (*task.changes, ("discount", str(DISCOUNT)), *(DESK[env] if scale == "desk" else ()))
     probe = Study(label, "", SCALES[scale], (replace(task, changes=changes),), (), root=root)
     run = probe.run(probe.tasks[0], Method("any", "evaluator"), 0)
     source = EvaluationCell(run, root).policy.folder
@@ -338,8 +330,8 @@ def study_of(label: str, env: str, scale: str, root: Path) -> Study:
         for length in LENGTHS
     )
     title = f"{task.title}: value of a frozen policy by joint TD and by TUD, by length scale"
-    study = replace(probe, title=title, tasks=(task,), methods=methods, metric=START)
-    return replace(study, cell=EvaluationCell)
+    probe = replace(probe, title=title, metric=START, cell=EvaluationCell)
+    return replace(probe, tasks=(task,), methods=methods)
 
 
 def value_estimation(label: str, env: str, scale: str, root: Path) -> Figure:
@@ -401,9 +393,8 @@ def critic_rows(study: Study, out: Path) -> list[dict[str, str]]:
         if isinstance(cell, EvaluationCell) and cell.finished():
             known = cell.known()
             found = scores(known, cell.value()) | {"monte_carlo": known["starts"].mean()}
-            trained = cell.policy.metrics()
-            found |= {"policy_steps": trained["step"][-1]}
-            found |= {"policy_return": trained["eval/mean_reward"][-1]}
+            steps, returns = (cell.policy.metrics()[n] for n in ("step", RETURN))
+            found |= {"policy_steps": steps[-1], "policy_return": returns[np.isfinite(returns)][-1]}
             names = dict(zip(("task", "method", "seed"), map(str, key), strict=True))
             rows[key] = names | {n: f"{v:.6g}" for n, v in found.items()}
     return list(rows.values())
@@ -511,7 +502,7 @@ def evaluate_critic(words: list[str]) -> int:
     if not hasattr(agent, "value"):
         fix = "name a run of devote, of one of its variants or of evaluator"
         raise UserError("an agent whose value has a spread", run.agent_name, fix)
-    known = reference(run, partial(_draw, agent, state), flat(run.agent)["discount"], asked)
+    known = reference(run, partial(agent.exploit, state), flat(run.agent)["discount"], asked)
     width = known["obs"].shape[1]
 
     def predict(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

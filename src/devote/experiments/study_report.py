@@ -91,27 +91,31 @@ def drawing(
     draw: Callable[[Path, str], list[Path]],
     parts: Mapping[str, Sequence[Cell]] | None = None,
     recorded: Callable[[Path], frozenset[str]] = lambda out: frozenset(),
+    more: str = "",
+    effort: Callable[[], str | None] | None = None,
 ) -> Figure:
-    """A figure or table that compares no methods; `draw` takes a directory and a caption."""
-    name = label.split(":")[-1] or title.split(":")[0].lower()
-    caption = f"{label}, scale {scale}"
+    """A figure or table that compares no methods; `draw` takes a directory and a caption, which
+    `more` goes on with. `effort` says what it took; None where the README is to stay."""
+    caption = f"{label}, scale {scale}{more}"
 
     def drawn(out: Path, command: str) -> list[Path]:
         out.mkdir(parents=True, exist_ok=True)
         paths = draw(out, caption)
-        if not paths:
-            return []
-        made = f"Made {date.today().isoformat()} on {machine()}."
-        shown = "\n\n".join(
-            f"![{title}]({path.name})" if path.suffix == ".png" else path.read_text()
+        made = effort() if effort else f"Made {date.today().isoformat()} on {machine()}."
+        if not paths or made is None:
+            return paths
+        shown = [
+            f"![{title}]({path.name})"
+            if path.suffix == ".png"
+            else path.read_text().removeprefix(f"{caption}\n\n")
             for path in paths
             if path.suffix in (".png", ".md")
-        )
-        text = f"# {title}\n\n{caption}\n\n    {command}\n\n{made}\n\n{shown}\n"
-        atomic_write_text(out / "README.md", text)
+        ]
+        text = "\n\n".join([f"# {title}", caption, f"    {command}", made, *shown])
+        atomic_write_text(out / "README.md", f"{text.strip()}\n")
         return [*paths, out / "README.md"]
 
-    out = Path("results") / name / scale
+    out = Path("results") / label.split(":")[-1] / scale
     return Figure(label, title, scale, out, parts or {}, drawn, recorded=recorded)
 
 

@@ -268,10 +268,12 @@ class Devote:
         number: Int[Array, ""],
     ) -> DevoteState:
         """An exact corrector takes in every step once; a length scale is chosen by the first."""
-        if self.exact is None:
+        if self.settings.choose_length:
             if valid is not None:
                 steps = where(valid, steps, jax.tree.map(lambda x: x[:1], steps))
-            return self.choose_length(state, steps) if self.settings.choose_length else state
+            return self.choose_length(state, steps)
+        if self.exact is None:
+            return state
         corrector = self.exact.observe(state.corrector, steps.obs, steps.action, valid, key, number)
         return state._replace(corrector=corrector)
 

@@ -32,8 +32,9 @@ UCI = "mean of UCI"
 QUESTIONS = {
     "fig:main_coverage": "Does DEVOTE cover more states than its rivals where there is no reward?",
     "fig:ablation_components_coverage": "What does each part of DEVOTE contribute to coverage?",
-    "fig:length_scales_devote": "How much depends on the length scale of the prior?",
-    "fig:": "How do the methods do over all tasks, with equal weights?",
+    "fig:length_scales_devote": "How much depends on the length scale of the prior, and can one "
+    "do without tuning it?",
+    "fig:summary": "How do the methods do over all tasks, with equal weights?",
     "fig:plasticity": "Do soft resets keep the explorer able to learn, and does coverage need it?",
     "fig:app-plasticity-snapshots": "Where do agents with and without soft resets go, and what do "
     "novelty and its propagation look like there?",
@@ -297,7 +298,7 @@ CLAIMS: dict[str, list[tuple[str, Judge]]] = {
 
 def name_of(label: str) -> str:
     """The page of a figure, without its ending."""
-    return label.split(":")[-1] or "summary"
+    return label.split(":")[-1]
 
 
 @cache
@@ -392,7 +393,7 @@ def index_page() -> str:
             f"run at `{scale}`" if scale else f"not run yet: {expected(label, 'desk')} at `desk`"
         )
         rows.append((f"[`{label}`]({name_of(label)}.md)", QUESTIONS[label], state))
-    rows += [(f"`{a.label}`", a.shows, f"see {a.where}") for a in paper.ABSENT]
+    rows += [(f"`{label}`", shows, "") for label, shows in paper.ABSENT.items()]
     return (
         "# Every figure and table\n\nWritten by `docs/studies.py`. Labels without a colon "
         "are ours.\n\n"

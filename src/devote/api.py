@@ -390,7 +390,10 @@ def make_agent(name: str, env: Any, **more: Any) -> Model:
 
 REPLACES = {
     "network": ("actor_width", "actor_depth", "critic_width", "critic_depth"),
-    "prior": ("num_features", "length_scale", "readout", "relu_bias"),
+    "prior": (
+        *("num_features", "length_scale", "length_scales", "choose_length", "readout"),
+        "relu_bias",
+    ),
     "optimiser": ("learning_rate", "corrector_rate", "critic_weight_decay"),
 }
 """Settings that an object of a user's own takes the place of."""

@@ -42,17 +42,17 @@ PAPER = {
     "fig:length_scales_devote",
     "fig:app-control-coverage",
 }
+NAMED = {paper.ALIASES.get(label, label) for label in PAPER}
 
 
 def test_every_label_of_the_paper_is_made_or_said_to_be_absent() -> None:
     ours = [label for label in FIGURES if ":" in label]
-    absent = [entry.label for entry in ABSENT]
-    assert sorted(ours + absent) == sorted(PAPER)
+    assert sorted([*ours, *ABSENT]) == sorted(NAMED)
 
 
 def test_the_index_of_studies_names_them_all() -> None:
     page = (Path(__file__).parents[2] / "docs" / "studies" / "overview.md").read_text()
-    assert all(f"`{label}`" in page for label in PAPER | set(FIGURES))
+    assert all(f"`{label}`" in page for label in NAMED | set(FIGURES))
 
 
 EVERY_SCALE = [scale for scale in SCALES if scale != "long"]
@@ -89,13 +89,14 @@ def test_agents_have_as_many_trials_and_each_a_smaller_bonus(scale: str, tmp_pat
 def test_claims_are_about_methods_and_tasks_of_their_figure() -> None:
     free = {task.name for task in paper.EXPLORATION}
     lengths = {f"length {length}" for length in paper.LENGTHS}
+    lengths |= {method.name for method in paper.OWN_LENGTHS}
     strengths = {f"lambda {strength}" for strength in paper.STRENGTHS}
     rivals, parts = ({m.name for m in methods} for methods in (paper.RIVALS, paper.ABLATIONS))
     control = {task.name for task in paper.CONTROL}
     for claims, names, tasks in (
         (paper.RIVAL_CLAIMS, rivals, free),
         (paper.ABLATION_CLAIMS, parts, free),
-        (paper.LENGTH_CLAIMS, lengths, free),
+        (paper.LENGTH_CLAIMS | paper.REGRET_CLAIMS, lengths, free),
         (paper.PLASTICITY_CLAIMS, strengths, free),
         (paper.CONTROL_CLAIMS, rivals, control),
         (paper.CONTROL_COVERAGE_CLAIMS, rivals, control),
@@ -122,6 +123,21 @@ def test_long_is_the_paper_on_small_networks(tmp_path: Path) -> None:
                 assert type(run.agent) is type(ours.agent)
                 if label != "fig:length_scales_devote":
                     assert run.agent == ours.agent
+
+
+def test_plasticity_at_desk_has_the_papers_maze_budget_and_resets(tmp_path: Path) -> None:
+    (cells,) = FIGURES["fig:plasticity"]("desk", tmp_path).parts.values()
+    runs = [cell.run for cell in cells if isinstance(cell, TrainingCell)]
+    assert Counter(run.agent.reset_strength for run in runs) == dict.fromkeys(
+        (0.0, 0.1, 0.25, 0.5, 0.75), 5
+    )
+    for run in runs:
+        assert (run.env, run.steps) == (PRESETS["paper"]("u_maze", "devote").env, 4_000_000)
+        assert run.steps // run.loop.reset_interval == 80
+        assert run.agent.all_diagnostics
+        assert run.loop.map_interval == 250_000
+    snapshots = FIGURES["fig:app-plasticity-snapshots"]("desk", tmp_path).cells()
+    assert {cell.identity for cell in snapshots} <= {cell.identity for cell in cells}
 
 
 def test_figures_share_the_runs_they_have_in_common(tmp_path: Path) -> None:
@@ -165,9 +181,9 @@ def test_the_paper_scale_has_the_papers_values(label: str, tmp_path: Path) -> No
         varied = {"fig:length_scales_devote": "length_scale", "fig:plasticity": "reset_strength"}
         free = {varied.get(label.replace("app-plasticity-snapshots", "plasticity"), "")}
         assert run.preset == "paper"
-        assert run.steps == STEPS[run.env_name]
-        assert {n: agent[n] for n in SHARED} == SHARED
         evaluates = run.agent_name == "evaluator"
+        assert run.steps == (2_000_000 if evaluates else STEPS[run.env_name])
+        assert {n: agent[n] for n in SHARED} == SHARED
         assert agent["discount"] == (0.99 if evaluates else 0.998)
         loop = (run.loop.updates_per_step, run.loop.batch_size, run.loop.reset_interval)
         assert loop == (1.0, 2048, 50_000 if run.env_name == "u_maze" else 250_000)
@@ -182,7 +198,10 @@ def test_the_paper_scale_has_the_papers_values(label: str, tmp_path: Path) -> No
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("task", "agent"),
-    [("spiral", "devote"), ("deep_sea", "thompson"), ("ant_maze", "rnd"), ("cheetah", "sombrl")],
+    [
+        *(("spiral", "devote"), ("deep_sea", "thompson"), ("ant_maze", "rnd")),
+        *(("cheetah", "sombrl"), ("cartpole_swingup", "evaluator")),
+    ],
 )
 def test_an_update_at_the_papers_size_is_finite(task: str, agent: str) -> None:
     """The paper's networks, on small batches from few environments."""
@@ -227,7 +246,7 @@ def test_listing_says_what_is_done_and_how_long_the_rest_takes(
 ) -> None:
     assert cli.dispatch(["figures", "--scale", "smoke", "--runs", str(tmp_path)]) == 0
     listed = capsys.readouterr().out
-    assert all(label in listed for label in PAPER)
+    assert all(label in listed for label in NAMED)
     assert "scale smoke" in listed
 
 
@@ -282,6 +301,7 @@ def test_a_damaged_record_is_named(content: str, tmp_path: Path) -> None:
     [
         (["fig:main_coverge"], "did you mean fig:main_coverage?"),
         (["tab:base_hyperparams"], "see: devote figures"),
+        (["fig:", "--scale", "long"], "as the scale of fig:summary"),
         (["exploration", "--scale", "long"], "--scale long is for fig:main_coverage"),
         (["exploration", "--only", "spirall"], "spiral_step_2"),
         (["exploration", "--only", "spirall", "--draw-only"], "spiral_step_2"),

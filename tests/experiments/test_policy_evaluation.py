@@ -3,16 +3,20 @@
 from dataclasses import replace
 from pathlib import Path
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from devote import cli
+from devote.build import build_agent
 from devote.core.errors import UserError
 from devote.experiments import policy_evaluation as evaluation
 from devote.experiments.policy_evaluation import ANCHORS, POINTS, Effort
 from devote.presets import PRESETS
+from tiny import SPECS
 
+SPEC = SPECS["continuous"]
 RUN = PRESETS["smoke"]("cartpole_swingup", "sac")
 
 
@@ -82,9 +86,29 @@ def test_both_losses_have_the_same_settings_but_one(tmp_path: Path) -> None:
     study = evaluation.study_of("fig:x", "cheetah", "desk", tmp_path)
     one, other = (study.run(study.tasks[0], method, 0) for method in study.methods[::5])
     assert one.difference(other) == {"joint": (True, False)}
+    shapes = [
+        jax.tree.map(
+            jnp.shape,
+            jax.eval_shape(
+                build_agent("evaluator", replace(run.agent, policy=""), SPEC).init,
+                jax.random.key(0),
+            ),
+        )
+        for run in (one, other)
+    ]
+    assert shapes[0] == shapes[1]
     cells = list(study.runs().values())
     assert len(cells) == 2 * 5 * 3
+    run, source = cells[0].run, cells[0].policy.run
+    assert (run.agent.sac.discount, run.agent.num_indices) == (0.99, 8)
+    assert run.loop.updates_per_step == source.loop.updates_per_step
     policies = {cell.policy.identity for cell in cells}
     assert len(policies) == 1
     assert cells[0].run.agent.policy == str(cells[0].policy.folder)
     assert replace(cells[0].policy.run, loop=one.loop, agent=one.agent).env == one.env
+
+
+def test_a_policy_that_stands_still_has_no_density() -> None:
+    seen = np.random.default_rng(0).normal(size=(300, 3)) * [1, 1, 0]
+    with pytest.raises(UserError, match="visited states that spread in all directions"):
+        evaluation.log_density(seen, seen[:2])

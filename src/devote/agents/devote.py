@@ -7,14 +7,17 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
+from optax.tree_utils import tree_get_all_with_path
 
 from devote.agents.explorer import Explorer
 from devote.agents.sac import Policy, Sac, SacSettings, SacState
+from devote.core.errors import UserError
 from devote.core.learning import Learned, Learner, Optimiser
 from devote.core.settings import Count, NonNegative, Positive, Share
-from devote.core.trees import interpolate
+from devote.core.trees import interpolate, where
 from devote.core.types import EnvSpec, Metrics, Observation, Transition
 from devote.epistemic.exact import ExactCorrector, TrueCounts, true_counts
+from devote.epistemic.lengths import FIRST_STEPS, length_of, suited, with_lengths
 from devote.epistemic.tud import (
     Propagation,
     Reading,
@@ -52,6 +55,10 @@ class DevoteSettings:
     """Random biases for a relu prior, without which it sees little but a direction."""
     length_scale: Positive = 1.0
     """ell: distance over which a Fourier prior varies, in units of the observation."""
+    length_scales: tuple[Positive, ...] = ()
+    """In place of `length_scale`: indices take these in turn, one prior for all scales (ours)."""
+    choose_length: bool = False
+    """All indices take the one of `length_scales` that suits the first replayed data (ours)."""
     readout: Readout = "ones"
     """Readout of a Fourier network; the authors' code draws it from a normal."""
     prior_sees_action: bool = True
@@ -97,6 +104,13 @@ class DevoteSettings:
     all_diagnostics: bool = False
     """Log of the exploration actor's last layer the share of dormant units at a threshold of 0.025
     (authors' code) and the effective rank, too."""
+
+    def __post_init__(self) -> None:
+        if self.choose_length and not self.length_scales:
+            raise UserError("length_scales to choose from", "none", "give some: 1 2.5 5 7.5")
+        if self.length_scales and self.corrector != "adam":
+            got, fix = f"corrector {self.corrector}", "give one length_scale instead"
+            raise UserError("a corrector that is trained, for length_scales", got, fix)
 
 
 class DevoteState(NamedTuple):
@@ -168,14 +182,16 @@ class Devote:
                 return OwnPrior(member_key, self.own.prior, Encoder(space), action_size)
             if s.prior == "fourier":
                 raw = Encoder(space)  # the length scale is in units of the observation
-                return fourier(
-                    member_key, raw, action_size, s.num_features, s.length_scale, s.readout
-                )
+                length = 1.0 if s.length_scales else s.length_scale
+                return fourier(member_key, raw, action_size, s.num_features, length, s.readout)
             encoder = Encoder(space, s.sac.scale_inputs)
             width = (s.num_features,) * 2
             return RandomMlp(member_key, encoder, action_size, width, s.relu_bias)
 
-        return Ensemble(key, s.num_indices, build)
+        net = Ensemble(key, s.num_indices, build)
+        if s.prior != "fourier" or not s.length_scales or s.choose_length or self.own.prior:
+            return net
+        return with_lengths(net, jnp.resize(jnp.asarray(s.length_scales), (s.num_indices,)))
 
     def build_novelty_value(self, key: PRNGKeyArray) -> Ensemble:
         """Fresh residual bootstrap networks that predict 0."""
@@ -251,16 +267,44 @@ class Devote:
         key: PRNGKeyArray,
         number: Int[Array, ""],
     ) -> DevoteState:
-        """An exact corrector takes in every step once."""
+        """An exact corrector takes in every step once; a length scale is chosen by the first."""
+        if self.settings.choose_length:
+            if valid is not None:
+                steps = where(valid, steps, jax.tree.map(lambda x: x[:1], steps))
+            return self.choose_length(state, steps)
         if self.exact is None:
             return state
         corrector = self.exact.observe(state.corrector, steps.obs, steps.action, valid, key, number)
         return state._replace(corrector=corrector)
 
     @property
+    def chooses(self) -> bool:
+        """Whether the first steps decide the length scale."""
+        return self.settings.choose_length
+
+    @property
     def counts(self) -> bool:
         """Whether steps that were counted must be counted again when seen in other units."""
         return isinstance(self.exact, ExactCorrector)
+
+    def choose_length(self, state: DevoteState, steps: Transition) -> DevoteState:
+        """Before the first update, prior and corrector take the length that suits the data."""
+        s, counts = self.settings, tree_get_all_with_path(state.corrector.moments, "count")
+        if s.prior != "fourier" or len(steps.reward) < FIRST_STEPS:
+            return state
+        if not counts:
+            fix = "use another optimiser, or give one length_scale"
+            raise UserError("an optimiser that counts its steps, for choose_length", "none", fix)
+
+        def chosen(nets: Any) -> Any:
+            length = suited(steps, self.spec.observation, s.length_scales, s.prior_sees_action)
+            every = jnp.full(s.num_indices, length)
+            return tuple(with_lengths(net, every) for net in nets)
+
+        nets = state.prior, state.corrector.net, state.corrector_target
+        prior, net, target = jax.lax.cond(counts[0][1] == 0, chosen, lambda nets: nets, nets)
+        learner = state.corrector._replace(net=net)
+        return state._replace(prior=prior, corrector=learner, corrector_target=target)
 
     def forget(self, state: DevoteState) -> DevoteState:
         """The state before an exact corrector has counted any step."""
@@ -409,6 +453,8 @@ class Devote:
         }
         if self.exact is not None:  # no loss of a corrector says it
             metrics["explore/novelty"] = jnp.abs(local).mean()
+        if self.settings.choose_length and self.settings.prior == "fourier":
+            metrics["epistemic/length_scale"] = length_of(state.prior)
         if self.settings.all_diagnostics:
             last = state.explorer.actor.net.body.hidden(batch.obs)[-1]
             metrics["plasticity/dormant_last"] = dormant_fraction([last], threshold=0.025)

@@ -91,6 +91,10 @@ class Evaluator:
         """The policy's best guess, or with a key a draw."""
         return self.inner.exploit(state.critic, obs, key)
 
+    def observe(self, state: EvaluatorState, *steps: Any) -> EvaluatorState:
+        """What the critics take in of steps."""
+        return state._replace(critic=self.inner.observe(state.critic, *steps))
+
     def update(
         self, state: EvaluatorState, batch: Transition, key: PRNGKeyArray
     ) -> tuple[EvaluatorState, Metrics]:

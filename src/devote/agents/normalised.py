@@ -110,7 +110,10 @@ class Normalised:
         number: Int[Array, ""],
     ) -> NormalisedState:
         """The wrapped agent's, of normalised steps."""
-        agent = observe(self.agent, state.agent, _through(state.view, steps), valid, key, number)
+        view = state.view
+        if getattr(self.agent, "chooses", False):  # by what it will see from the first update on
+            view = where(state.updates == 0, self.look(state.seen.follow(steps.obs)), view)
+        agent = observe(self.agent, state.agent, _through(view, steps), valid, key, number)
         return state._replace(agent=agent)
 
     @property

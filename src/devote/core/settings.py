@@ -101,9 +101,10 @@ def _kinds(cls: type) -> dict[str, tuple[Any, Range | None]]:
     """Type and range of each field of a dataclass."""
     found = {}
     for name, hint in get_type_hints(cls, include_extras=True).items():
-        limits = None
-        if get_origin(hint) is Annotated:
-            hint, *extras = get_args(hint)
+        limits, one = None, get_args(hint)[0] if get_origin(hint) is tuple else hint
+        if get_origin(one) is Annotated:
+            bare, *extras = get_args(one)
+            hint = bare if one is hint else hint
             limits = next((extra for extra in extras if isinstance(extra, Range)), None)
         found[name] = (hint, limits)
     return found
@@ -117,8 +118,10 @@ def flat(settings: Any) -> dict[str, Any]:
 def check_ranges(settings: Any) -> None:
     """Refuse numbers outside their range."""
     for leaf in leaves(settings):
-        if leaf.range is not None and leaf.value is not None and not leaf.range.holds(leaf.value):
-            expected = f"{leaf.name} {leaf.range.words}"
+        values = leaf.value if isinstance(leaf.value, tuple) else (leaf.value,)
+        limits = leaf.range
+        if limits is not None and not all(value is None or limits.holds(value) for value in values):
+            expected = f"{leaf.name} {limits.words}"
             raise UserError(expected, leaf.value, f"change {flag(leaf.name)}")
 
 

@@ -4,7 +4,6 @@ import csv
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import date
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
@@ -15,7 +14,7 @@ from devote.core.errors import UserError
 from devote.experiments.cells import machine, read_record
 from devote.experiments.durations import in_words
 from devote.experiments.runner import with_needs
-from devote.experiments.study_report import Figure
+from devote.experiments.study_report import Figure, drawing
 from devote.figures import calibration_plots as plots
 from devote.figures.style import BLUE, ORANGE, Look
 from devote.measure.calibration import Predict, calibration_report, over_sets
@@ -43,7 +42,7 @@ EMPTY = "| - "
 
 
 class Page(NamedTuple):
-    """What is drawn, what is printed on it, the command that was typed, and where it goes."""
+    """What is drawn, what is printed on it, the command for it, and where it goes."""
 
     study: CalibrationStudy
     caption: str
@@ -160,23 +159,20 @@ def _figure(
     parts: Mapping[str, Sequence[CalibrationCell]] | None = None,
 ) -> Figure:
     """A figure of calibration cells, with a README that says what they took; `shown` is said of one
-    that has no cells."""
+    that has no cells. Drawn from recorded numbers, it leaves the README of their runs."""
     if parts is None:
         parts = {} if shown else _by_dataset(study)
     cells = [cell for part in parts.values() for cell in part]
-    what = shown or f"{study.splits} splits or draws"
-    caption = f"{label}, scale {scale}, preset {study.preset}, {what}"
+    more = f", preset {study.preset}, {shown or f'{study.splits} splits or draws'}"
 
-    def drawn(out: Path, command: str) -> list[Path]:
-        out.mkdir(parents=True, exist_ok=True)
-        paths = draw(Page(study, caption, command, out))
-        if not paths or (cells and not any(cell.finished() for cell in cells)):
-            return paths  # from recorded numbers: the README of their runs stays
-        made = f"Made {date.today().isoformat()} on {machine()}." if shown else _effort(cells)
-        atomic_write_text(out / "README.md", f"# {caption}\n\n    {command}\n\n{made}\n")
-        return [*paths, out / "README.md"]
+    def effort() -> str | None:
+        return _effort(cells) if any(cell.finished() for cell in cells) else None
 
-    return Figure(label, title, scale, Path("results") / label.split(":")[-1] / scale, parts, drawn)
+    def drawn(out: Path, caption: str) -> list[Path]:
+        return draw(Page(study, caption, f"devote figure {label} --scale {scale}", out))
+
+    told = effort if cells else None
+    return drawing(label, title, scale, drawn, parts, more=more, effort=told)
 
 
 def _by_dataset(study: CalibrationStudy) -> dict[str, list[CalibrationCell]]:

@@ -22,6 +22,7 @@ from devote.experiments.comparison import Method, Scale, Study, Task, TrainingCe
 from devote.experiments.durations import Durations, in_words, time_left
 from devote.experiments.paper_figures import (
     ABSENT,
+    ALIASES,
     FIGURES,
     LONG_LABELS,
     SUITES,
@@ -205,7 +206,8 @@ def compare_command(words: list[str]) -> int:
 def figure_command(words: list[str]) -> int:
     """`devote figure`."""
     asked = tyro.cli(Make, args=words, prog="devote figure")
-    if asked.label in [absent.label for absent in ABSENT]:
+    asked = replace(asked, label=ALIASES.get(asked.label, asked.label))
+    if asked.label in ABSENT:
         raise UserError("a figure that the library makes", asked.label, "see: devote figures")
     require_known([asked.label], FIGURES, "figure")
     if asked.scale == "long" and asked.label not in LONG_LABELS:
@@ -323,10 +325,8 @@ def figures_command(words: list[str]) -> int:
         shows += f"; {now}" if now else ""
         shows += f"; drawn in {figure.out}" if (figure.out / "README.md").is_file() else ""
         print(LINE.format(label, *state(figure, durations, cores), shows))
-    for absent in ABSENT:
-        left = "-" if absent.where else "not made yet"
-        shows = absent.shows + (f" (see {absent.where})" if absent.where else "")
-        print(LINE.format(absent.label, "-", "-", left, shows))
+    for label, shows in ABSENT.items():
+        print(LINE.format(label, "-", "-", "-", shows))
     print(
         f"\nscale {asked.scale}; times for {cores} cores, from runs that were measured here or, "
         f"where there are none, elsewhere\nrecorded: in results, not on this disk; made again "

@@ -2,7 +2,7 @@
 them."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -202,6 +202,22 @@ LENGTH_CLAIMS = {
     ),
 }
 """Appendix, length scales."""
+OWN_LENGTHS = (
+    Method("all lengths", "devote", (("length_scales", "+".join(LENGTHS)),)),
+    Method(
+        "automatic", "devote", (("length_scales", "+".join(LENGTHS)), ("choose_length", "true"))
+    ),
+)
+"""Ours: the four length scales spread over the indices; one of them by the first replayed data."""
+REGRET_CLAIMS = {
+    f"Ours: {words} loses little to any fixed length": Claim(
+        method.name, "not below", tuple(f"length {n}" for n in LENGTHS), ALL
+    )
+    for method, words in zip(
+        OWN_LENGTHS, ("one prior for all scales", "the automatic length"), strict=True
+    )
+}
+"""What they lose to the best fixed length, which has to be found by training, is their regret."""
 RESET, NO_RESET = ("lambda 0.5", "lambda 0.75"), "lambda 0"
 PLASTICITY_CLAIMS = {
     "Stronger soft resets improve coverage": Claim(NO_RESET, "below", RESET, OUR_MAZE),
@@ -252,9 +268,10 @@ def length_scales(scale: str, root: Path) -> Figure:
     methods = tuple(
         Method(f"length {length}", "devote", (("length_scale", length),)) for length in LENGTHS
     )
+    methods += OWN_LENGTHS
     tasks = tasks_at(scale, DEEP_SEA_50, SPIRAL, CHEETAH)
     study = Study("fig:length_scales_devote", title, SCALES[scale], tasks, methods, root=root)
-    return figure_of(study, LENGTH_CLAIMS)
+    return figure_of(study, LENGTH_CLAIMS | REGRET_CLAIMS)
 
 
 def deep_seas(scale: str, root: Path) -> Figure:
@@ -274,6 +291,7 @@ U_RESETS = {
 """The paper's maze and interval, which its preset has, with networks and rates of `desk`."""
 MOMENTS = {"smoke": (2_000, 4_000), "desk": (250_000, 500_000), "paper": (250_000, 500_000)}
 """Steps of the paper's snapshots; other scales but `smoke` take maps at these alone."""
+SNAPSHOTS = ("visits", "novelty |c + g|", "novelty value rb")  # paper
 
 
 def plasticity_study(scale: str, root: Path) -> Study:
@@ -306,9 +324,10 @@ def plasticity_snapshots(scale: str, root: Path) -> Figure:
                     return []
                 taken = snapshots.read(steps[min(step for step in steps if step >= moment)])
                 plane = planes(taken.grid)[0]
-                maps = {name: taken.shown(0, plane)[name] for name in taken.names[:3]}
+                shown = taken.shown(0, plane)
+                maps = {name: shown[name] for name in SNAPSHOTS}
                 rows[f"lambda {strength}, step {taken.step:,}"] = plane.grid, maps
-        note = f"{caption}, preset {study.scale.preset}, seed {seed}; one colour scale per quantity"
+        note = f"{caption}, preset {study.scale.preset}, seed {seed}; one colour scale for visits"
         return [save_map_rows(out / "app-plasticity-snapshots.png", note, rows)]
 
     title, label = "U maze: maps without and with soft resets", "fig:app-plasticity-snapshots"
@@ -319,7 +338,7 @@ def control_study(scale: str, root: Path, label: str, metric: str, *beside: str)
     """DEVOTE and its rivals on the control tasks, with rewards."""
     title = "Control: DEVOTE and its rivals"
     if metric == NORMALISED:
-        title += "; normalised: divided by the bonus for success, 2,500 and 1,250"
+        title += " (bonus for success: 2,500 and 1,250)"
     study = Study(label, title, SCALES[scale], CONTROL, RIVALS, metric, root=root)
     return replace(study, beside=beside)
 
@@ -363,7 +382,7 @@ def summary(scale: str, root: Path) -> Figure:
     title = "Summary: coverage and normalised return over tasks"
     parts = {name: cells for study in studies.values() for name, cells in study.parts().items()}
     recorded = lambda out: known(free).elsewhere | known(control).elsewhere  # noqa: E731
-    return drawing("fig:", title, scale, draw, parts, recorded)
+    return drawing("fig:summary", title, scale, draw, parts, recorded)
 
 
 def environments(scale: str, root: Path) -> Figure:
@@ -474,7 +493,7 @@ FIGURES: dict[str, Build] = {
     "fig:main_coverage": main_coverage,
     "fig:ablation_components_coverage": ablation_coverage,
     "fig:length_scales_devote": length_scales,
-    "fig:": summary,
+    "fig:summary": summary,
     "fig:plasticity": plasticity,
     "fig:app-plasticity-snapshots": plasticity_snapshots,
     "fig:main_normalized_return": normalised_return,
@@ -505,19 +524,12 @@ FIGURES: dict[str, Build] = {
     "tuning": tuning,
 }
 """What `devote figure` can make. Labels without a colon are ours."""
+ALIASES = {"fig:": "fig:summary"}
+"""The paper's label of its first figure is empty."""
 
 
-@dataclass(frozen=True)
-class Absent:
-    """A figure or table of the paper that `devote figure` does not make."""
-
-    label: str
-    shows: str
-    where: str = ""
-    """Where its content is."""
-
-
-ABSENT = (
-    Absent("tab:base_hyperparams", "hyperparameters", "preset `paper`, docs/settings.md"),
-    Absent("tab:app-prior-lengthscales", "length scales by task", "docs/settings.md"),
-)
+ABSENT = {
+    "tab:base_hyperparams": "hyperparameters (see preset `paper`, docs/settings.md)",
+    "tab:app-prior-lengthscales": "length scales by task (see docs/settings.md)",
+}
+"""Tables of the paper that `devote figure` does not make, and where their content is."""

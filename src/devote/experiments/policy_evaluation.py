@@ -27,11 +27,19 @@ from devote.core.settings import flat
 from devote.core.types import HostEnv
 from devote.envs.mujoco import MujocoEnv
 from devote.experiments.comparison import SCALES, Method, Study, Task, TrainingCell
-from devote.experiments.results import csv_text
+from devote.experiments.results import RETURN, Results, csv_text
 from devote.experiments.study_report import Figure, drawing, figure_of, write_report
 from devote.figures import calibration_plots as plots
+from devote.figures.style import BLUE, ORANGE, Look
 from devote.loops.train import train
-from devote.measure.calibration import auroc, calibration_report, correlation, over_splits
+from devote.measure.calibration import (
+    Estimate,
+    auroc,
+    calibration_report,
+    correlation,
+    over_splits,
+)
+from devote.measure.curves import aggregate
 from devote.presets import PRESETS
 from devote.regression.table import markdown_table
 from devote.run import Run
@@ -39,6 +47,10 @@ from devote.saved import saved_agent, saved_run
 
 LENGTHS = ("0.5", "1", "2.5", "5", "10")  # paper
 LOSSES = {"TD": "true", "TUD": "false"}
+KNOWN = ("policy_steps", "policy_return", "monte_carlo")
+"""Of the policy, the same for all critics."""
+LOOKS = (("TD", Look(ORANGE)), ("TUD", Look(BLUE)))
+SCORES = {"auroc": "AUROC out of distribution", "correlation": "correlation with |error|"}
 SEEDS = 3  # paper
 START = "epistemic/start_value"
 REFERENCE, CRITIC = "reference.npz", "critic.npz"
@@ -188,7 +200,11 @@ def log_density(seen: np.ndarray, at: np.ndarray) -> np.ndarray:
     from scipy.stats import gaussian_kde
 
     mean, std = seen.mean(axis=0), np.maximum(seen.std(axis=0), 1e-6)
-    return gaussian_kde(((seen - mean) / std).T, "silverman").logpdf(((at - mean) / std).T)
+    try:
+        return gaussian_kde(((seen - mean) / std).T, "silverman").logpdf(((at - mean) / std).T)
+    except np.linalg.LinAlgError as error:
+        got, fix = "some that do not", "evaluate a policy that moves, or raise --states"
+        raise UserError("visited states that spread in all directions", got, fix) from error
 
 
 def thirds(density: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -224,20 +240,15 @@ class PolicyCell(TrainingCell):
         wanted = anchors_of(self.run).until
 
         def goes_on(rows: list[dict[str, Any]]) -> bool:
-            return not rows[0].get("eval/mean_reward", -np.inf) >= wanted
+            return not rows[0].get(RETURN, -np.inf) >= wanted
 
         if train(plan(self.run, self.folder), callback=goes_on).stopped_by is not None:
             return False
         agent, state = loaded(self.folder, self.run)
-        policy = partial(_draw, agent, state)
-        effort = EFFORTS.get(self.run.preset, Effort())
+        policy, effort = partial(agent.exploit, state), EFFORTS.get(self.run.preset, Effort())
         with replacing(self.folder / REFERENCE) as temporary:
             write_npz(temporary, reference(self.run, policy, DISCOUNT, effort))
         return True
-
-
-def _draw(agent: Any, state: Any, obs: np.ndarray, key: Any) -> Any:
-    return agent.exploit(state, obs, key)
 
 
 def loaded(directory: Path, run: Run, seed: int = 0) -> tuple[Any, Any]:
@@ -256,16 +267,12 @@ class EvaluationCell(TrainingCell):
 
     @property
     def policy(self) -> PolicyCell:
-        """The run of SAC with seed 0 on the same task."""
+        """The run of SAC with seed 0 on the same task, with as many updates per step."""
         run = PRESETS[self.run.preset](self.run.env_name, "sac")
         often = max(EVALUATIONS, run.loop.log_interval, run.loop.chunk_steps())
-        loop = replace(run.loop, eval_interval=often, updates_per_step=self.updates)
+        updates = self.run.loop.updates_per_step
+        loop = replace(run.loop, eval_interval=often, updates_per_step=updates)
         return PolicyCell(replace(run, env=self.run.env, loop=loop), self.root)
-
-    @property
-    def updates(self) -> float:
-        """Updates per step, the same for the policy and its evaluation."""
-        return self.run.loop.updates_per_step
 
     @property
     def needs(self) -> tuple[PolicyCell, ...]:  # type: ignore[override]
@@ -296,19 +303,23 @@ class EvaluationCell(TrainingCell):
 
 
 TASKS = {
-    "cartpole_swingup": Task("cartpole", "cartpole_swingup", title="Cartpole swing-up"),
-    "cheetah": Task("cheetah", "cheetah", (("rewards", "true"),), title="Cheetah run"),
+    env: Task(name, env, changes, steps=(("paper", 2_000_000),), title=title)
+    for name, env, changes, title in (
+        ("cartpole", "cartpole_swingup", (), "Cartpole swing-up"),
+        ("cheetah", "cheetah", (("rewards", "true"),), "Cheetah run"),
+    )
 }
-DESK = {"cheetah": {"updates_per_step": "0.125"}, "cartpole_swingup": {}}
-"""At 1 / 32, `desk`'s for coverage, SAC does not learn to run."""
-INDICES = {"num_indices": "8"}  # paper; four of `desk` have little spread
+DESK = {
+    "cartpole_swingup": (("num_indices", "8"),),  # paper; four of `desk` have little spread
+    # at 1 / 32, `desk`'s for coverage, SAC does not learn to run
+    "cheetah": (("num_indices", "8"), ("updates_per_step", "0.125")),
+}
 
 
 def study_of(label: str, env: str, scale: str, root: Path) -> Study:
     """Joint TD and TUD by length scale."""
     task = TASKS[env]
-    changes = (*task.changes, ("discount", str(DISCOUNT)))
-    changes += (*(DESK[env] | INDICES).items(),) if scale == "desk" else ()
+    changes = (*task.changes, ("discount", str(DISCOUNT)), *(DESK[env] if scale == "desk" else ()))
     probe = Study(label, "", SCALES[scale], (replace(task, changes=changes),), (), root=root)
     run = probe.run(probe.tasks[0], Method("any", "evaluator"), 0)
     source = EvaluationCell(run, root).policy.folder
@@ -319,53 +330,57 @@ def study_of(label: str, env: str, scale: str, root: Path) -> Study:
         for length in LENGTHS
     )
     title = f"{task.title}: value of a frozen policy by joint TD and by TUD, by length scale"
-    study = replace(probe, title=title, tasks=(task,), methods=methods, metric=START)
-    return replace(study, cell=EvaluationCell)
+    probe = replace(probe, title=title, metric=START, cell=EvaluationCell)
+    return replace(probe, tasks=(task,), methods=methods)
 
 
 def value_estimation(label: str, env: str, scale: str, root: Path) -> Figure:
     """AUROC and correlation by length scale, and the value of starts over training."""
     study = study_of(label, env, scale, root)
-    name = label.split(":")[-1]
 
     def draw(out: Path, command: str) -> list[Path]:
         rows = critic_rows(study, out)
-        levels = {row["task"]: float(row["monte_carlo"]) for row in rows}
-        paths = write_report(study, out, command, levels=levels)
+        paths = write_report(study, out, command, draw=partial(_picture, study, rows))
         if not paths or not rows:
             return paths
-        lines = {
-            words: [
-                plots.Series(
-                    loss,
-                    {
-                        float(length): over_splits(
-                            [float(r[score]) for r in rows if r["method"] == f"{loss} {length}"]
-                        )
-                        for length in LENGTHS
-                    },
-                )
-                for loss in LOSSES
-            ]
-            for score, words in (
-                ("auroc", "AUROC out of distribution"),
-                ("correlation", "correlation of sigma and |error|"),
-            )
-        }
-        note = f"{label}, scale {scale}; mean and standard error over seeds"
-        figure = plots.ablation(lines, "length scale of the prior")
-        picture = plots.save(figure, note, out / f"{name}-calibration.png")
         atomic_write_text(out / "critics.csv", csv_text(rows))
-        readme = out / "README.md"
+        readme, first = out / "README.md", {n: float(v) for n, v in rows[0].items() if n in KNOWN}
         text = (
-            f"\n## Calibration\n\nThe policy earns {levels[study.tasks[0].name]:.4g} discounted by "
-            f"Monte Carlo. Of each critic: [critics.csv](critics.csv).\n\n![AUROC and correlation]"
-            f"({picture.name})\n"
-        )
+            "\n## Calibration\n\nThe policy is SAC's after {policy_steps:,.0f} steps, with a "
+            "return of {policy_return:.4g} in evaluations; training ended at {until:g} or with its "
+            "budget. It earns {monte_carlo:.4g}, discounted, by Monte Carlo. Scores of each "
+            "critic are in [critics.csv](critics.csv).\n"
+        ).format(until=ANCHORS[env].until, **first)
         atomic_write_text(readme, readme.read_text() + text)
-        return [*paths, picture, out / "critics.csv"]
+        return [*paths, out / "critics.csv"]
 
     return replace(figure_of(study), draw=draw)
+
+
+def _picture(
+    study: Study, rows: list[dict[str, str]], results: Results, path: Path, caption: str
+) -> Path:
+    """As in the paper: AUROC, correlation, and the value of starts beside Monte Carlo's."""
+    scores = {
+        words: [plots.Series(loss, _by_length(rows, loss, score), look) for loss, look in LOOKS]
+        for score, words in SCORES.items()
+    }
+    budget = max(line.steps for line in results.lines)
+    values = {}
+    for loss in LOSSES:
+        named = {f"length {n}": results.of(study.tasks[0].name, f"{loss} {n}") for n in LENGTHS}
+        seeds = {name: [results.curve(line) for line in mine] for name, mine in named.items()}
+        values[loss] = aggregate({name: mine for name, mine in seeds.items() if mine}, budget)
+    truth = float(rows[0]["monte_carlo"]) if rows else np.nan
+    figure = plots.value_estimation(scores, values, truth, "value of starts")
+    note = f"{caption}; mean over seeds, bars and bands of one standard error; steps are decisions"
+    return plots.save(figure, note, path)
+
+
+def _by_length(rows: list[dict[str, str]], loss: str, score: str) -> dict[float, Estimate]:
+    """A score of one loss over the seeds, by length scale."""
+    found = {n: [float(r[score]) for r in rows if r["method"] == f"{loss} {n}"] for n in LENGTHS}
+    return {float(length): over_splits(mine) for length, mine in found.items() if mine}
 
 
 def critic_rows(study: Study, out: Path) -> list[dict[str, str]]:
@@ -378,6 +393,8 @@ def critic_rows(study: Study, out: Path) -> list[dict[str, str]]:
         if isinstance(cell, EvaluationCell) and cell.finished():
             known = cell.known()
             found = scores(known, cell.value()) | {"monte_carlo": known["starts"].mean()}
+            steps, returns = (cell.policy.metrics()[n] for n in ("step", RETURN))
+            found |= {"policy_steps": steps[-1], "policy_return": returns[np.isfinite(returns)][-1]}
             names = dict(zip(("task", "method", "seed"), map(str, key), strict=True))
             rows[key] = names | {n: f"{v:.6g}" for n, v in found.items()}
     return list(rows.values())
@@ -485,7 +502,7 @@ def evaluate_critic(words: list[str]) -> int:
     if not hasattr(agent, "value"):
         fix = "name a run of devote, of one of its variants or of evaluator"
         raise UserError("an agent whose value has a spread", run.agent_name, fix)
-    known = reference(run, partial(_draw, agent, state), flat(run.agent)["discount"], asked)
+    known = reference(run, partial(agent.exploit, state), flat(run.agent)["discount"], asked)
     width = known["obs"].shape[1]
 
     def predict(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

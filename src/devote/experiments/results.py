@@ -24,16 +24,17 @@ DORMANT = "plasticity/dormant_frac"
 SUCCESS, NORMALISED = "eval/success_rate", "eval/normalised_return"
 LAST_DORMANT, RANK = "plasticity/dormant_last", "plasticity/effective_rank"
 SHARES = (SUCCESS,)
-KEPT = (COVERAGE, REACHABLE, EXPLORED, RETURN, DORMANT)
+LENGTH = "epistemic/length_scale"
+KEPT = (COVERAGE, REACHABLE, EXPLORED, RETURN, DORMANT, LENGTH)
 """Metrics in the files of curves, where a task has them."""
 WORDS = {
     COVERAGE: "state coverage",
     REACHABLE: "coverage of reachable states",
     RETURN: "return of the exploitation actor",
     EXPLORED: "return while exploring",
-    DORMANT: "share of dormant units",
-    LAST_DORMANT: "dormant units of the last layer",
-    RANK: "effective rank of the last layer",
+    DORMANT: "dormant units (0.05)",
+    LAST_DORMANT: "dormant in last layer (0.025)",
+    RANK: "effective rank, last layer",
     SUCCESS: "share of complete episodes solved",
     NORMALISED: "return / bonus for success",
 }

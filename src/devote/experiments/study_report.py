@@ -1,8 +1,9 @@
 """From finished runs to a study's figure, table, sentences and README."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ Row = dict[str, Any]
 """A method on a task, or on all, by the columns of table.csv."""
 HEADER = ["task", "method", "metric", "mean ± standard error", "IQM [95 % bootstrap]", "min", "max"]
 HEADER += ["seeds", "steps", "preset", "time"]
+NUMBERS = ("mean", "standard_error", "iqm", "iqm_low", "iqm_high", "lowest", "highest")
 
 
 @dataclass(frozen=True)
@@ -89,27 +91,31 @@ def drawing(
     draw: Callable[[Path, str], list[Path]],
     parts: Mapping[str, Sequence[Cell]] | None = None,
     recorded: Callable[[Path], frozenset[str]] = lambda out: frozenset(),
+    more: str = "",
+    effort: Callable[[], str | None] | None = None,
 ) -> Figure:
-    """A figure or table that compares no methods; `draw` takes a directory and a caption."""
-    name = label.split(":")[-1] or title.split(":")[0].lower()
-    caption = f"{label}, scale {scale}"
+    """A figure or table that compares no methods; `draw` takes a directory and a caption, which
+    `more` goes on with. `effort` says what it took; None where the README is to stay."""
+    caption = f"{label}, scale {scale}{more}"
 
     def drawn(out: Path, command: str) -> list[Path]:
         out.mkdir(parents=True, exist_ok=True)
         paths = draw(out, caption)
-        if not paths:
-            return []
-        made = f"Made {date.today().isoformat()} on {machine()}."
-        shown = "\n\n".join(
-            f"![{title}]({path.name})" if path.suffix == ".png" else path.read_text()
+        made = effort() if effort else f"Made {date.today().isoformat()} on {machine()}."
+        if not paths or made is None:
+            return paths
+        shown = [
+            f"![{title}]({path.name})"
+            if path.suffix == ".png"
+            else path.read_text().removeprefix(f"{caption}\n\n")
             for path in paths
             if path.suffix in (".png", ".md")
-        )
-        text = f"# {title}\n\n{caption}\n\n    {command}\n\n{made}\n\n{shown}\n"
-        atomic_write_text(out / "README.md", text)
+        ]
+        text = "\n\n".join([f"# {title}", caption, f"    {command}", made, *shown])
+        atomic_write_text(out / "README.md", f"{text.strip()}\n")
         return [*paths, out / "README.md"]
 
-    out = Path("results") / name / scale
+    out = Path("results") / label.split(":")[-1] / scale
     return Figure(label, title, scale, out, parts or {}, drawn, recorded=recorded)
 
 
@@ -118,10 +124,10 @@ def write_report(
     out: Path,
     command: str,
     claims: Mapping[str, Claim] | None = None,
-    levels: Mapping[str, float] | None = None,
+    draw: Callable[[Results, Path, str], Path] | None = None,
 ) -> list[Path]:
-    """Write figure, tables and README of what is finished; nothing where nothing is. `levels` are
-    true values by task, drawn as lines."""
+    """Write figure, tables and README of what is finished; nothing where nothing is. `draw` draws
+    (results, path, caption) where curves by method are not what is to be seen."""
     results = files.collect(study, out)
     if not results.lines:
         return []
@@ -129,14 +135,12 @@ def write_report(
     rows = table_rows(study, results)
     table, caption = table_markdown(rows), _caption(study, results)
     name = study.label.split(":")[-1]
-    picture = _picture(study, results, out / f"{name}.png", caption, levels)
-    profile = _profile(study, results, out / "profile.png", caption)
+    pictures = [(draw or partial(_picture, study))(results, out / f"{name}.png", caption)]
+    pictures += _profile(study, results, out / "profile.png", caption)
     texts = {
         "table.csv": csv_text([{n: _plain(v) for n, v in row.items()} for row in rows]),
         "table.md": f"{caption}\n\n{table}\n",
-        "README.md": _readme(
-            study, results, command, caption, table, picture.name, *(p.name for p in profile)
-        ),
+        "README.md": _readme(study, results, command, caption, table, pictures),
     }
     if claims:
         texts["README.md"] += (
@@ -148,19 +152,13 @@ def write_report(
         )
     for file, text in texts.items():
         atomic_write_text(out / file, text)
-    return [picture, *profile, *paths, *(out / file for file in texts)]
+    return [*pictures, *paths, *(out / file for file in texts)]
 
 
-def _picture(
-    study: Study,
-    results: Results,
-    path: Path,
-    caption: str,
-    levels: Mapping[str, float] | None,
-) -> Path:
+def _picture(study: Study, results: Results, path: Path, caption: str) -> Path:
     """Curves; final values as dots where there are more methods than can be told apart."""
     if len(study.methods) <= MANY_METHODS:
-        shown = panels(study, results, levels)
+        shown = panels(study, results)
         binned = f"lines and bands: {BINS} bins, causal average over {WINDOW}; "
         note = f"{caption}\nmean over seeds and one standard error; steps are agent decisions; "
         note += binned if any(set(panel.curves) - set(panel.points) for panel in shown) else ""
@@ -208,13 +206,10 @@ def _profile(study: Study, results: Results, path: Path, caption: str) -> list[P
     return [save_panels(path, study.title, note, [panel])]
 
 
-def panels(
-    study: Study, results: Results, levels: Mapping[str, float] | None = None
-) -> list[Panel]:
-    """A panel per task that has runs, aggregated as in the paper."""
-    tasks, levels = _present(study, results), levels or {}
-    main = [replace(_panel(study, t, results), level=levels.get(t.name)) for t in tasks]
-    return main + [_panel(study, t, results, metric) for metric in study.beside for t in tasks]
+def panels(study: Study, results: Results) -> list[Panel]:
+    """A panel per task that has runs, aggregated as in the paper; then one per further metric."""
+    tasks = _present(study, results)
+    return [_panel(study, t, results, metric) for metric in (None, *study.beside) for t in tasks]
 
 
 def _present(study: Study, results: Results) -> list[Task]:
@@ -260,13 +255,13 @@ def _readme(
     command: str,
     caption: str,
     table: str,
-    picture: str,
-    profile: str = "",
+    pictures: Sequence[Path],
 ) -> str:
     lines = results.lines
     machines = "; ".join(sorted({line.machine for line in lines}))
     days = sorted({line.finished for line in lines})
     seconds = sum({line.identity: line.seconds for line in lines}.values())
+    titles = {"profile": "Performance profile"}
     parts = [
         f"# {study.title}",
         f"{caption}. {_state(study, results)}",
@@ -275,8 +270,7 @@ def _readme(
         f"each: {in_words(seconds)} of core time in all, compilation included. Every run with its "
         "seed, duration, machine and command is in [runs.csv](runs.csv), curves are in one file "
         "per task. `time` is the median over seeds.",
-        f"![{study.title}]({picture})",
-        *([f"![Performance profile]({profile})"] if profile else []),
+        *(f"![{titles.get(path.stem, study.title)}]({path.name})" for path in pictures),
         table,
         "\n".join(f"- {line}" for line in sentences(study, results)),
         caveat(comparisons_made(study, results)),
@@ -376,22 +370,14 @@ def table_markdown(rows: Sequence[Row]) -> str:
     """The table for readers."""
     lines = []
     for row in rows:
-        mean, error, middle, iqm_low, iqm_high, low, high = (
-            "" if np.isnan(row[name]) else f"{row[name]:.3f}"
-            for name in (
-                "mean",
-                "standard_error",
-                "iqm",
-                "iqm_low",
-                "iqm_high",
-                "lowest",
-                "highest",
-            )
+        said = {n: "-" if np.isnan(row[n]) else f"{row[n]:.3f}" for n in NUMBERS}
+        mean = "a run has no value" if np.isnan(row["mean"]) else said["mean"]
+        mean += (
+            "" if np.isnan(row["mean"] + row["standard_error"]) else f" ± {said['standard_error']}"
         )
-        mean = (mean or "a run has no value") + (f" ± {error}" if mean and error else "")
-        interval = f"[{iqm_low}, {iqm_high}]" if iqm_low else "no interval"
+        found = "[{iqm_low}, {iqm_high}]" if np.isfinite(row["iqm_low"]) else "no interval"
+        numbers = mean, f"{said['iqm']} {found.format(**said)}", said["lowest"], said["highest"]
         steps = "by task" if row["steps"] is None else f"{row['steps']:,}"
-        numbers = (mean, f"{middle or '-'} {interval}", low or "-", high or "-")
         first, last = (row["task"], row["method"], row["metric"]), f"{row['seconds']:.0f} s"
         solved = [f"{row['solved']} of {row['count']}"] if "solved" in row else []
         lines.append((*first, *numbers, row["seeds"], steps, row["preset"], last, *solved))

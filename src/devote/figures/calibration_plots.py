@@ -22,6 +22,7 @@ from devote.figures.style import (
     written,
 )
 from devote.measure.calibration import CalibrationReport, Estimate
+from devote.measure.curves import Curve
 
 TITLES = {
     "gp-exact": "exact GP",
@@ -80,8 +81,40 @@ def prior_comparison(draws: Mapping[str, np.ndarray]) -> Figure:
 def ablation(scores: Mapping[str, Sequence[Series]], xlabel: str) -> Figure:
     """Each score in a panel of its own, against length scale or width; AUROC from chance up."""
     figure, places = panel_grid(len(scores), 2, 3.2, 2.6)
+    _draw_scores(places, scores, xlabel)
+    legend_below(figure)
+    return figure
+
+
+@styled
+def value_estimation(
+    scores: Mapping[str, Sequence[Series]],
+    values: Mapping[str, Mapping[str, Curve]],
+    truth: float,
+    metric: str,
+) -> Figure:
+    """Scores against length scale, and for each loss a value over training beside the true one."""
+    figure, places = panel_grid(len(scores) + len(values), 4, 2.5, 2.4)
+    _draw_scores(places, scores, "length scale of the prior")
+    looks = looks_of(name for curves in values.values() for name in curves)
+    for axes, (loss, curves) in zip(places[len(scores) :], values.items(), strict=True):
+        axes.sharey(places[len(scores)])
+        for name, curve in curves.items():
+            steps, error = curve.steps / 1000, np.nan_to_num(curve.error)
+            axes.plot(steps, curve.mean, color=looks[name].colour, lw=1.3, label=name)
+            low, high = curve.mean - error, curve.mean + error
+            axes.fill_between(steps, low, high, color=looks[name].colour, alpha=0.2, lw=0)
+        axes.axhline(truth, color="k", ls="--", lw=1, label="Monte Carlo")
+        axes.set(title=loss, xlabel="steps (thousands)", ylabel=metric, xlim=(0, None))
+    legend_below(figure, 8)
+    return figure
+
+
+def _draw_scores(
+    places: Sequence[Axes], scores: Mapping[str, Sequence[Series]], xlabel: str
+) -> None:
     looks = looks_of(line.label for lines in scores.values() for line in lines)
-    for axes, (ylabel, lines) in zip(places, scores.items(), strict=True):
+    for axes, (ylabel, lines) in zip(places, scores.items(), strict=False):
         settings: set[float] = set()
         for label, points, look in lines:
             colour, dashes = look or looks[label]
@@ -99,8 +132,6 @@ def ablation(scores: Mapping[str, Sequence[Series]], xlabel: str) -> Figure:
         axes.set(xlabel=xlabel, ylabel=fill(ylabel, 24))
         lowest = 0.5 if ylabel.startswith("AUROC") else 0.0
         axes.set_ylim(min(lowest, axes.get_ylim()[0]), 1.02)
-    legend_below(figure)
-    return figure
 
 
 @styled

@@ -29,6 +29,7 @@ from devote.measure.curves import Curve
 COLUMNS = 3  # panels in a row
 WIDTH, HEIGHT = 2.5, 2.1  # inches of a panel
 LINE = 42  # characters of small print in a panel
+TALL = 22  # characters along its axis
 ROWS = 3  # of small print on one matter
 LETTERS, HANDLE, LEGEND_ROW = 13, 0.6, 0.17  # of a legend: letters an inch, line and gaps, a row
 MANY = 9  # methods from which on a legend has two columns at least
@@ -44,8 +45,6 @@ class Panel:
     """Method to curve."""
     share: bool = False
     """Whether values are shares, drawn from 0 to 1."""
-    level: float | None = None
-    """A true value, drawn as a line."""
     xlabel: str = ""
     """What the axis counts, where not steps."""
     unfinished: Mapping[str, str] = field(default_factory=dict)
@@ -65,7 +64,8 @@ class Panel:
 def save_panels(path: Path, title: str, note: str, panels: Sequence[Panel]) -> Path:
     """Mean and standard error over seeds of every method, with one legend for all: beside a single
     panel, in the place that the last row leaves free, or below."""
-    columns = min(COLUMNS, max(1, len(panels)))
+    alike = sum(panel.ylabel == panels[0].ylabel for panel in panels)  # a row for each metric
+    columns = min(COLUMNS, alike if 1 < alike < len(panels) else max(1, len(panels)))
     rows = -(-len(panels) // columns)
     names = dict.fromkeys(name_of(name) for panel in panels for name in panel.curves)
     longest = max(map(len, names), default=0) / LETTERS + HANDLE
@@ -128,9 +128,7 @@ def draw_panel(axes: Axes, panel: Panel, looks: Mapping[str, Look]) -> None:
             axes.fill_between(steps, low, high, color=colour, alpha=0.2, lw=0, zorder=front)
         else:
             axes.errorbar(steps, shown.mean, error, marker="o", ms=3, elinewidth=1, **how)
-    if panel.level is not None:
-        axes.axhline(panel.level, color="k", ls="--", lw=1, label="Monte Carlo")
-    axes.set(xlabel=panel.xlabel or f"steps{unit}", ylabel=panel.ylabel)
+    axes.set(xlabel=panel.xlabel or f"steps{unit}", ylabel=fill(panel.ylabel, TALL))
     small = _small_print(panel)
     axes.set_title(fill(panel.title, LINE * 3 // 4), pad=6 + 7 * len(small))
     axes.annotate(

@@ -144,14 +144,14 @@ def save_maps(grid: Grid, visits: np.ndarray, maps: dict[str, Any], path: Path, 
 
 @styled
 def save_map_rows(path: Path, note: str, rows: dict[str, tuple[Grid, dict[str, Any]]]) -> Path:
-    """Maps of several runs or steps, a row for each; a quantity has one colour scale in all."""
+    """Maps of several runs or steps, a row for each; visits have one colour scale in all."""
     names = list(dict.fromkeys(name for _, maps in rows.values() for name in maps))
     figure = Figure(figsize=(2.6 * len(names), 2.2 * len(rows)), layout="constrained")
     places = figure.subplots(len(rows), len(names), squeeze=False)
     for column, name in enumerate(names):
         log = name.startswith("visits")
         mine = {title: (grid, maps[name]) for title, (grid, maps) in rows.items() if name in maps}
-        scale = _scale(mine.values(), log)
+        scale = _scale(mine.values(), log) if log else None
         for row, title in enumerate(rows):
             if title not in mine:
                 places[row, column].axis("off")

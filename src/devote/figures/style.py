@@ -1,13 +1,15 @@
 """One look for all figures, applied while a figure is drawn and to nothing else."""
 
 import os
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from textwrap import fill
 from typing import Any, NamedTuple
 
-from matplotlib import rc_context
+from matplotlib import colormaps, rc_context
 from matplotlib.axes import Axes
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.legend import Legend
 
@@ -71,10 +73,21 @@ def name_of(method: str) -> str:
 
 def looks_of(methods: Iterable[str]) -> dict[str, Look]:
     """The looks of all agents and of these methods, in the order of their names; a variant such as
-    `rnd optimism=3` has its agent's colour while there are dashes left."""
+    `rnd optimism=3` has its agent's colour while there are dashes left; `lambda 0.1`, `lambda 0.5`
+    and the like go from dark to light."""
+    methods = list(methods)
     looks = dict(LOOKS)
+    found = [re.fullmatch(r"(\D+ )([\d.]+)", name) for name in methods]
+    numbered = [match for match in found if match and match[1].split()[0] not in AGENTS]
+    numbers = sorted({float(match[2]) for match in numbered})
+    stems = list(dict.fromkeys(match[1] for match in numbered))
+    for match in numbered if len(numbers) > 1 else ():
+        place = numbers.index(float(match[2])) / (len(numbers) - 1)
+        looks[match[0]] = Look(
+            to_hex(colormaps["viridis"](0.9 * place)), DASHES[stems.index(match[1]) % len(DASHES)]
+        )
     spare = [Look(colour, dashes) for dashes in DASHES for colour in SPARE]
-    for name in sorted(set(methods) - LOOKS.keys()):
+    for name in sorted(set(methods) - looks.keys()):
         agent = name.split(" ")[0]
         variants = [Look(LOOKS[agent].colour, dashes) for dashes in DASHES if agent in LOOKS]
         free = (look for look in (*variants, *spare) if look not in looks.values())

@@ -1,6 +1,7 @@
 """Ray itself: two nodes, one of which is killed again and again."""
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -13,9 +14,11 @@ from typing import Any
 
 import pytest
 
-from conftest import STUDY, devote, numbers, runs_of, until
+from conftest import STUDY, add_node, devote, numbers, runs_of, until
 
 FAKE = Path(__file__).parent / "fake_study.py"
+ALONE = ["unshare", "--mount", "sh", "-c"]
+"""Runs a script that sees mounts of its own; the superuser may."""
 needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="no Ray: pip install devote[ray]")
 
 
@@ -28,12 +31,7 @@ def start(folder: Path, pause: float) -> subprocess.Popen[str]:
 def another(cluster: Any, node: Any) -> Any:
     """Kill a node with all its processes, and let a new one in."""
     cluster.remove_node(node, allow_graceful=False)
-    for _ in range(4):
-        try:
-            return cluster.add_node(num_cpus=1)
-        except Exception as error:  # Ray gives a node 30 s to start, however busy the machine is
-            print(error)
-    raise AssertionError("no node starts here")
+    return add_node(cluster)
 
 
 def test_no_cell_is_lost_or_made_twice_in_twenty_kills_of_a_node(
@@ -61,7 +59,7 @@ def test_a_study_with_a_node_killed_is_the_local_one(
     study = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     until(lambda: list(runs.glob("cells/*/metrics.csv")), "a run that has begun")
     another(ray_cluster, ray_cluster.worker_nodes.copy().pop())
-    output, _ = study.communicate(timeout=1200)
+    output, _ = study.communicate(timeout=3600)
     assert study.returncode == 0, output
     assert runs_of(out) == local_study
 
@@ -126,9 +124,33 @@ def test_bad_input_is_told_before_anything_is_started(ray_cluster: Any, tmp_path
     # a node whose devote cannot be imported, which is all that Ray needs to know
     (tmp_path / "strange" / "devote").mkdir(parents=True)
     (tmp_path / "strange" / "devote" / "__init__.py").write_text("raise ImportError('not here')\n")
-    node = ray_cluster.add_node(num_cpus=1, env_vars={"PYTHONPATH": str(tmp_path / "strange")})
+    node = add_node(ray_cluster, env_vars={"PYTHONPATH": str(tmp_path / "strange")})
     refused = devote(*words)
     assert refused.returncode == 2
     assert "on every node; got on 127.0.0.1: " in refused.stderr
     assert not list((tmp_path / "runs").glob("cells/*"))
     ray_cluster.remove_node(node)
+
+
+@pytest.mark.skipif(
+    not shutil.which(ALONE[0]) or subprocess.run([*ALONE, "true"], capture_output=True).returncode,
+    reason="mounts of a process of its own need the superuser",
+)
+def test_a_node_with_a_run_directory_of_its_own_is_told(ray_cluster: Any, tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    runs.mkdir()
+    ray = f"{sys.executable} -m ray.scripts.scripts start --address={ray_cluster.address} --block"
+    node = subprocess.Popen(
+        [*ALONE, f"mount -t tmpfs own {runs} && exec {ray} --num-cpus=1"], start_new_session=True
+    )
+    try:
+        alive = ray_cluster.global_state.node_table
+        until(lambda: sum(node["Alive"] for node in alive()) == 3, "a third node")
+        words = ["--on", "ray", "--runs", str(runs), "--out", str(tmp_path / "out")]
+        refused = devote("compare", *STUDY, *words)
+    finally:
+        os.killpg(node.pid, signal.SIGTERM)
+        node.wait(60)
+    assert refused.returncode == 2
+    assert f"got on 127.0.0.1: another {runs / 'work'} than the one here" in refused.stderr
+    assert not list(runs.glob("cells/*"))

@@ -52,7 +52,8 @@ def test_status_is_a_command_that_runs_nothing(
     assert not list(tmp_path.iterdir())
     with pytest.raises(UserError, match="the identity of a run of this study; got nobody"):
         cli.dispatch([*words, "--cell", "nobody"])
-    for wrong in (["--cpus-per-run", "0"], ["--gpus-per-run", "nan"], ["--time-limit", "0"]):
+    options = ("--cores", "0"), ("--cpus-per-run", "0"), ("--gpus-per-run", "nan")
+    for wrong in (*options, ("--time-limit", "0")):
         with pytest.raises(UserError, match=f"{wrong[0]} from [01] to 100,000; got {wrong[1]}"):
             cli.dispatch([*words, *wrong])
         with pytest.raises(UserError, match=wrong[0]):

@@ -174,8 +174,8 @@ def slurm(slurm_daemons: Path) -> Iterator[Path]:
 def add_node(cluster: Any, **given: Any) -> Any:
     """A node more; Ray gives it 30 s to start, however busy the machine is."""
     for _ in range(4):
-        try:
-            return cluster.add_node(num_cpus=1, **given)
+        try:  # without the processes that nobody asks anything
+            return cluster.add_node(num_cpus=1, no_monitor=True, include_log_monitor=False, **given)
         except Exception as error:  # of every kind
             print(error)
     raise AssertionError("no node starts here")

@@ -7,6 +7,7 @@ import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import product
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -20,13 +21,7 @@ from devote.experiments.calibration_figures import study_figure
 from devote.experiments.cells import Cell
 from devote.experiments.comparison import Method, Scale, Study, Task, TrainingCell
 from devote.experiments.durations import Durations, in_words, time_left
-from devote.experiments.paper_figures import (
-    ABSENT,
-    FIGURES,
-    LONG_LABELS,
-    SUITES,
-    TUNING_SEED,
-)
+from devote.experiments.paper_figures import ABSENT, FIGURES, LONG_LABELS, SUITES, TUNING_SEED
 from devote.experiments.ray_engine import RayEngine
 from devote.experiments.runner import (
     MESSAGE,
@@ -255,13 +250,12 @@ def tune_all(study: Study, asked: Compare) -> str | None:
     """Run the same number of trials for every method on every task; the signal that ended them, if
     any."""
     engine = engine_of(asked)
-    for task in study.tasks:
-        for method in study.methods:
-            tuning = tuning_of(study, task, method, asked.tune)
-            if len(tuning.finished()) < asked.tune:
-                print(f"{asked.tune} trials of {method.name} in {task.name}")
-                if stopped_by := tuning.run(engine):
-                    return stopped_by
+    for task, method in product(study.tasks, study.methods):
+        tuning = tuning_of(study, task, method, asked.tune)
+        if len(tuning.finished()) < asked.tune:
+            print(f"{asked.tune} trials of {method.name} in {task.name}")
+            if stopped_by := tuning.run(engine):
+                return stopped_by
     return None
 
 
@@ -517,11 +511,10 @@ def _check_runs(study: Study) -> None:
 
 def require_buildable(study: Study) -> None:
     """Build every method on every task once, so that errors come before any run."""
-    for task in study.tasks:
-        for method in study.methods:
-            cell = TrainingCell(study.run(task, method, study.seeds(task)[0]), study.root)
-            if not cell.finished():
-                build_program(cell.run).close()
+    for task, method in product(study.tasks, study.methods):
+        cell = TrainingCell(study.run(task, method, study.seeds(task)[0]), study.root)
+        if not cell.finished():
+            build_program(cell.run).close()
 
 
 def output_of(asked: Compare) -> Path:

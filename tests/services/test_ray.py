@@ -1,6 +1,7 @@
 """Ray itself: two nodes, one of which is killed again and again."""
 
 import os
+import shlex
 import shutil
 import signal
 import socket
@@ -19,6 +20,17 @@ from conftest import STUDY, add_node, devote, numbers, runs_of, until
 FAKE = Path(__file__).parent / "fake_study.py"
 ALONE = ["unshare", "--mount", "sh", "-c"]
 """Runs a script that sees mounts of its own; the superuser may."""
+NODE = """
+import sys, time
+from ray._private.node import Node
+from ray._private.parameter import RayParams
+
+given = dict.fromkeys(("min_worker_port", "max_worker_port", "node_manager_port"), 0)
+given |= {"num_cpus": 1, "object_store_memory": 150 * 2**20, "include_log_monitor": False}
+Node(RayParams(gcs_address=sys.argv[1], **given), head=False, shutdown_at_exit=True)
+time.sleep(3600)
+"""
+"""A node as `Cluster.add_node` makes it, in a process of its own: `ray start` refuses loopback."""
 needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="no Ray: pip install devote[ray]")
 
 
@@ -139,10 +151,9 @@ def test_bad_input_is_told_before_anything_is_started(ray_cluster: Any, tmp_path
 def test_a_node_with_a_run_directory_of_its_own_is_told(ray_cluster: Any, tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     runs.mkdir()
-    ray = f"{sys.executable} -m ray.scripts.scripts start --address={ray_cluster.address} --block"
-    node = subprocess.Popen(
-        [*ALONE, f"mount -t tmpfs own {runs} && exec {ray} --num-cpus=1"], start_new_session=True
-    )
+    words = [sys.executable, "-c", shlex.quote(NODE), ray_cluster.gcs_address]
+    own = f"mount -t tmpfs own {runs} && exec {' '.join(words)}"
+    node = subprocess.Popen([*ALONE, own], start_new_session=True)
     try:
         alive = ray_cluster.global_state.node_table
         until(lambda: sum(node["Alive"] for node in alive()) == 3, "a third node")

@@ -310,31 +310,33 @@ def write_tuning(tuning: Tuning, out: Path, typed: str) -> list[Path]:
     from optuna.importance import get_param_importances
 
     changes, value = best
-    whole = [trial.value for trial in trials if trial.state.name == "COMPLETE"]
+    # Optuna gives a pruned trial the last value that it reported, which is of a shorter run
+    scores = [(t.number, t.value if t.state.name == "COMPLETE" else None) for t in trials]
+    whole = [score for _, score in scores if score is not None]
     varied = len(set(whole)) > 1 and len(whole) > 3
     weights = get_param_importances(tuning.open()) if varied else {}
     cell = next(c for c in tuning.cells(changes) if c.finished())
-    metric = metric_in_words(metric_of(tuning.study, cell.metrics()))
+    metric, record = metric_in_words(metric_of(tuning.study, cell.metrics())), cell.recorded()
+    assert record is not None
     rows = [
-        {"trial": t.number, "score": "" if t.value is None else f"{t.value:.5g}"}
+        {"trial": number, "score": "" if score is None else f"{score:.5g}"}
         | dict(t.user_attrs["changes"])
         | {"outcome": t.user_attrs["words"]}
-        for t in trials
+        for t, (number, score) in zip(trials, scores, strict=True)
     ]
     run = replace(tuning.run_with(changes), seed=0)
-    task = tuning.study.tasks[0]
+    task, seeds = tuning.study.tasks[0], ", ".join(map(str, tuning.seeds))
     caption = (
         f"{tuning.method.name} in {task.title or task.name}, preset {tuning.study.scale.preset}, "
-        f"{len(trials)} trials on seeds {', '.join(map(str, tuning.seeds))}; score: {metric}"
+        f"{len(trials)} trials on seed{'s' * (len(tuning.seeds) > 1)} {seeds}; score: {metric}"
     )
     out.mkdir(parents=True, exist_ok=True)
-    scores = [(t.number, t.value) for t in trials]
     picture = save_tuning(out / "tuning.png", caption, metric, scores, weights)
     table = markdown_table(list(rows[0]), [list(row.values()) for row in rows])
     readme = (
         f"# Trials of {tuning.method.name}\n\n{caption}.\n\n    {typed}\n\nThe best scores "
-        f"{value:.4g}:\n\n    {command(run)}\n\n![history and importance]({picture.name})\n\n"
-        f"{table}\n"
+        f"{value:.4g}, finished {record['finished']} on {record['machine']}:\n\n    {command(run)}"
+        f"\n\n![history and importance]({picture.name})\n\n{table}\n"
     )
     texts = {"trials.csv": csv_text(rows), "table.md": f"{caption}\n\n{table}\n"}
     for name, text in (texts | {"README.md": readme}).items():

@@ -50,13 +50,8 @@ MOST_SEEDS = 1000
 MOST = 100_000  # trials, processors, minutes, ...
 FRESH_SEED = 200  # first seed on which tuned settings are checked
 LONGEST = 100  # letters of environments in the name of a folder
-FLAGS = {
-    "seeds": "--seeds",
-    "seed": "--first-seed",
-    "preset": "--preset",
-    "env_name": "--envs",
-    "agent_name": "--agents",
-}
+FLAGS = dict(seeds="--seeds", seed="--first-seed", preset="--preset")
+FLAGS |= dict(env_name="--envs", agent_name="--agents")
 """Settings that a comparison decides, with their options."""
 STATES = ("done", "running", "queued", "stopped", "failed", "not begun")
 LINE = "{:<33} {:>7} {:>8}  {:<20} {}"
@@ -290,13 +285,15 @@ def figures_command(words: list[str]) -> int:
     for label in LONG_LABELS if asked.scale == "long" else FIGURES:
         figure = FIGURES[label](asked.scale, asked.runs)
         outdated = sum(cell.outdated() for cell in figure.cells())
-        shows = figure.title + (f"; lacks {', '.join(figure.missing)}" if figure.missing else "")
-        shows += f"; {outdated} of other settings" if outdated else ""
         states = states_of(figure.cells(), asked.runs, queued)
-        now = in_counts({name: states[name] for name in ("running", "queued", "failed")})
-        shows += f"; {now}" if now else ""
-        shows += f"; drawn in {figure.out}" if (figure.out / "README.md").is_file() else ""
-        print(LINE.format(label, *state(figure, durations, cores), shows))
+        shows = (
+            figure.title,
+            f"lacks {', '.join(figure.missing)}" if figure.missing else "",
+            f"{outdated} of other settings" if outdated else "",
+            in_counts({name: states[name] for name in ("running", "queued", "failed")}),
+            f"drawn in {figure.out}" if (figure.out / "README.md").is_file() else "",
+        )
+        print(LINE.format(label, *state(figure, durations, cores), "; ".join(filter(None, shows))))
     for absent in ABSENT:
         left = "-" if absent.where else "not made yet"
         shows = absent.shows + (f" (see {absent.where})" if absent.where else "")

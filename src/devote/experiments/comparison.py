@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
-from itertools import count
+from itertools import count, product
 from pathlib import Path
 from typing import Any, ClassVar, NoReturn
 
@@ -322,10 +322,9 @@ class Study:
         for task in self.tasks:
             if self._has_task(task.env):
                 self._check_changes(task, methods)
-                for seed in self.seeds(task):  # outside, so that all methods grow
-                    for method in methods:
-                        cell = self.cell(self.run(task, method, seed), self.root)
-                        found[task.name, method.name, seed] = cell
+                for seed, method in product(self.seeds(task), methods):  # all methods grow
+                    cell = self.cell(self.run(task, method, seed), self.root)
+                    found[task.name, method.name, seed] = cell
         return found
 
     def parts(self) -> dict[str, list[TrainingCell]]:

@@ -1,6 +1,7 @@
 """Ray itself: two nodes, one of which is killed again and again."""
 
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -98,14 +99,15 @@ def test_a_local_ray_listens_on_loopback_alone_and_asks_for_a_token(tmp_path: Pa
     until(lambda: numbers(tmp_path / "starts"), "a cell that has begun")
     try:
         table = subprocess.run(["ss", "-Hltnp"], capture_output=True, text=True).stdout
-        ours = [
-            line.split()[3]
+        found = [
+            (name, line.split()[3])
             for line in table.splitlines()
-            if "gcs_server" in line or "raylet" in line
+            for name, process in re.findall(r'"(gcs_server|raylet)",pid=(\d+)', line)
+            if os.getsid(int(process)) == study.pid  # of all on this machine
         ]
-        assert ours
-        assert all("127.0.0.1" in address for address in ours)
-        (server,) = [line.split()[3] for line in table.splitlines() if "gcs_server" in line]
+        assert all("127.0.0.1" in address for _, address in found)
+        assert {name for name, _ in found} == {"gcs_server", "raylet"}
+        (server,) = {address for name, address in found if name == "gcs_server"}
         code = f"import ray; ray.init('127.0.0.1:{server.rpartition(':')[2]}')"
         wrong = os.environ | {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "f" * 64}
         words = [sys.executable, "-c", code]

@@ -286,14 +286,14 @@ def figures_command(words: list[str]) -> int:
         figure = FIGURES[label](asked.scale, asked.runs)
         outdated = sum(cell.outdated() for cell in figure.cells())
         states = states_of(figure.cells(), asked.runs, queued)
-        shows = (
+        told = (
             figure.title,
             f"lacks {', '.join(figure.missing)}" if figure.missing else "",
             f"{outdated} of other settings" if outdated else "",
             in_counts({name: states[name] for name in ("running", "queued", "failed")}),
             f"drawn in {figure.out}" if (figure.out / "README.md").is_file() else "",
         )
-        print(LINE.format(label, *state(figure, durations, cores), "; ".join(filter(None, shows))))
+        print(LINE.format(label, *state(figure, durations, cores), "; ".join(filter(None, told))))
     for absent in ABSENT:
         left = "-" if absent.where else "not made yet"
         shows = absent.shows + (f" (see {absent.where})" if absent.where else "")

@@ -12,7 +12,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from multiprocessing import get_context, resource_tracker
@@ -314,12 +314,13 @@ def _lock_path(folder: Path, cell: Cell) -> Path:
 def _pin(number: int, held: ExitStack) -> None:
     """Pin this process to free cores of this machine; locks tell which are taken."""
     folder = Path(tempfile.gettempdir()) / f"devote-cores-{os.getuid()}"
-    folder.mkdir(exist_ok=True)
     allowed, chosen = available_cores(), set[int]()
-    for core in allowed:
-        lock = held.enter_context((folder / f"core{core}.lock").open("a"))
-        if len(chosen) < number and locked(lock):
-            chosen.add(core)
+    with suppress(PermissionError):  # somebody else's folder
+        folder.mkdir(exist_ok=True)
+        for core in allowed:
+            lock = held.enter_context((folder / f"core{core}.lock").open("a"))
+            if len(chosen) < number and locked(lock):
+                chosen.add(core)
     os.sched_setaffinity(0, chosen or {allowed[os.getpid() % len(allowed)]})
 
 

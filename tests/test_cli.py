@@ -259,6 +259,6 @@ def test_absurd_counts_of_studies_are_refused_at_once(
     words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UserError, match="to 10,000"):
+    with pytest.raises(UserError, match="to 100,000"):
         dispatch([*words.split(), "--preset", "smoke"])
     assert not list(tmp_path.iterdir())

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from devote.experiments.comparison import TrainingCell
-from devote.experiments.runner import LocalEngine, available_cores, run_cells
+from devote.experiments.runner import LocalEngine, run_cells
 from devote.presets import PRESETS
 
 STEPS = 8_000  # ten checkpoints
@@ -17,7 +17,7 @@ def cell(root: Path) -> TrainingCell:
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
-    engine = LocalEngine(folder / "work", available_cores()[:1])
+    engine = LocalEngine(folder / "work", 1)
     outcome = run_cells([cell(folder)], folder, engine, silent=True)
     print(outcome)
     sys.exit(0 if outcome.finished == 1 else 1)

@@ -126,8 +126,8 @@ def test_a_stopped_comparison_says_nothing_of_the_one_before(
             "a metric of deep_sea sac seed 0",
         ),
         (["--envs", "spiral", "--first-seed", "-1"], "a first seed of 0 or more"),
-        (["--envs", "spiral", "--cores", "0"], "at least one core"),
-        (["--envs", "spiral", "--cores", "-1"], "at least one core"),
+        (["--envs", "spiral", "--cores", "0"], "--cores from 1 to 100,000"),
+        (["--envs", "spiral", "--cores", "-1"], "--cores from 1 to 100,000"),
         (
             [
                 "--envs",

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TextIO
 
 import pytest
-from fake import FakeCell
+from fake import RELEASE, FakeCell
 
 from devote.core.errors import UserError
 from devote.experiments import runner
@@ -30,7 +30,7 @@ def lines(path: Path) -> list[int]:
 
 
 def one_core(folder: Path) -> LocalEngine:
-    return LocalEngine(folder / "work", available_cores()[:1])
+    return LocalEngine(folder / "work", 1)
 
 
 def start(folder: Path, count: int, pause: float) -> subprocess.Popen[bytes]:
@@ -252,18 +252,31 @@ def test_where_files_cannot_be_locked_cells_are_made_all_the_same(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="affinity is Linux's")
-def test_every_worker_has_one_core_and_they_differ(tmp_path: Path) -> None:
+def test_every_worker_has_one_core_and_they_differ(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))  # whatever else runs on this machine
     cores = available_cores()
-    run_cells([FakeCell(tmp_path, i, pause=0.3) for i in cores], tmp_path, silent=True)
+
+    def release() -> None:
+        while len(lines(tmp_path / "starts")) < len(cores):
+            time.sleep(0.02)
+        (tmp_path / RELEASE).touch()
+
+    threading.Thread(target=release, daemon=True).start()
+    run_cells([FakeCell(tmp_path, i, pause=60.0) for i in cores], tmp_path, silent=True)
     logs = {path.read_text().strip() for path in (tmp_path / "work").glob("*.log")}
     assert logs == {f"core [{core}]" for core in cores}
 
 
 @pytest.mark.skipif(len(available_cores()) < 2, reason="needs two cores")
-def test_two_runners_of_one_core_each_take_two_cores(tmp_path: Path) -> None:
-    cores = available_cores()
-    (tmp_path / "work").mkdir()
-    with hold(tmp_path / "work" / f"core{cores[0]}.lock", 1):
+def test_two_runners_of_one_core_each_take_two_cores(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    cores, folder = available_cores(), tmp_path / f"devote-cores-{os.getuid()}"
+    folder.mkdir()
+    with hold(folder / f"core{cores[0]}.lock", 1):
         run_cells([FakeCell(tmp_path, 0)], tmp_path, one_core(tmp_path), silent=True)
     run_cells([FakeCell(tmp_path, 1)], tmp_path, one_core(tmp_path), silent=True)
     used = [(tmp_path / "work" / f"fake{i}.log").read_text().strip() for i in (0, 1)]

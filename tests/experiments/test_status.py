@@ -14,7 +14,7 @@ from devote.experiments import commands
 from devote.experiments.commands import in_counts, states_of, status
 from devote.experiments.ray_engine import require_room
 from devote.experiments.runner import LocalEngine, difference, shared_token
-from devote.experiments.slurm import Slurm, jobs_folder
+from devote.experiments.slurm import Resources, jobs_folder
 
 
 @pytest.fixture
@@ -52,17 +52,21 @@ def test_status_is_a_command_that_runs_nothing(
     assert not list(tmp_path.iterdir())
     with pytest.raises(UserError, match="the identity of a run of this study; got nobody"):
         cli.dispatch([*words, "--cell", "nobody"])
-    for wrong in (["--cpus-per-run", "0"], ["--time-limit", "0"]):
-        with pytest.raises(UserError, match=f"{wrong[0]} of at least 1; got 0"):
+    options = ("--cores", "0"), ("--cpus-per-run", "0"), ("--gpus-per-run", "nan")
+    for wrong in (*options, ("--time-limit", "0")):
+        with pytest.raises(UserError, match=f"{wrong[0]} from [01] to 100,000; got {wrong[1]}"):
             cli.dispatch([*words, *wrong])
+        with pytest.raises(UserError, match=wrong[0]):
+            cli.dispatch(["tune", "spiral", *wrong])
     with pytest.raises(UserError, match="trials that one command oversees"):
         cli.dispatch([*words, "--on", "slurm", "--tune", "3"])
 
 
 def test_what_slurm_is_asked_for() -> None:
-    plain = Slurm(Path("runs"))
-    assert plain.options == ["--cpus-per-task=1", "--ntasks=1"]
-    more = Slurm(Path("runs"), 4, 1, "gpu", "lab", 30).options
+    assert Resources().options == ["--cpus-per-task=1", "--ntasks=1"]
+    more = Resources(
+        cpus_per_run=4, gpus_per_run=1, partition="gpu", account="lab", time_limit=30
+    ).options
     assert more[2:] == ["--gpus-per-task=1", "--partition=gpu", "--account=lab", "--time=30"]
 
 
@@ -81,11 +85,11 @@ def test_nodes_without_room_or_with_another_directory_are_told(tmp_path: Path) -
 
 
 def test_one_cell_of_several_can_be_stopped(tmp_path: Path) -> None:
-    engine = LocalEngine(tmp_path / "work", [None])
+    engine = LocalEngine(tmp_path / "work", 1)
     cell = FakeCell(tmp_path, 0, pause=60.0)
     engine.start(cell)
     engine.stop([cell.identity])
     assert engine.ended(0) == {}
-    assert engine.free == [None]
+    assert not engine.running
     assert not cell.finished()
     assert status([cell], tmp_path).startswith("1 ")

@@ -1,17 +1,18 @@
 """Where settings are looked for, without a trial."""
 
+import csv
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from pretended import ASKED
+from pretended import ASKED, pretend
 
 from devote.build import AGENTS
 from devote.core.errors import UserError
 from devote.core.settings import flat
 from devote.experiments.commands import study_of, tuning_of
 from devote.experiments.comparison import Method
-from devote.experiments.tuning import Space, Tuning, parse_space
+from devote.experiments.tuning import Space, Tuning, parse_space, write_tuning
 
 
 def tuning(agent: str) -> Tuning:
@@ -70,6 +71,29 @@ def test_seeds_of_trials_are_for_tuning() -> None:
     cells = tuning("sac").cells({"polyak": "0.2"})
     assert [cell.run.seed for cell in cells] == [101, 102]
     assert {cell.run.agent.polyak for cell in cells} == {0.2}
+
+
+def test_a_trial_that_was_given_up_has_no_score(tmp_path: Path) -> None:
+    optuna = pytest.importorskip("optuna", reason="no Optuna: pip install devote[tune]")
+    study = study_of(replace(ASKED, agents=("sac",), runs=tmp_path / "runs"))
+    asked = tuning_of(study, study.tasks[0], study.methods[0], 2)
+    changes = {"polyak": "0.2"}
+    for state, value in (("COMPLETE", 0.5), ("PRUNED", 0.9)):
+        asked.open().add_trial(
+            optuna.trial.create_trial(
+                state=optuna.trial.TrialState[state],
+                value=value,
+                user_attrs={"changes": changes, "words": "as it ended"},
+            )
+        )
+    for cell in asked.cells(changes):
+        pretend(cell, [0.5])
+    write_tuning(asked, tmp_path / "out", "devote tune")
+    with open(tmp_path / "out" / "trials.csv", newline="") as file:
+        assert [row["score"] for row in csv.DictReader(file)] == ["0.5", ""]
+    readme = (tmp_path / "out" / "README.md").read_text()
+    assert "The best scores 0.5, finished " in readme
+    assert "on seeds 101, 102" in readme
 
 
 def test_tuned_settings_are_of_their_task_alone(tmp_path: Path) -> None:

@@ -14,9 +14,10 @@ from typing import Any
 
 import pytest
 
-STUDY = ["--envs", "deep_sea,size=6", "--agents", "sac", "rnd"]
+STUDY = ["--envs", "deep_sea,size=6", "spiral", "--agents", "devote", "sac", "rnd"]
 STUDY += ["--seeds", "2", "--preset", "smoke", "--steps", "1200"]
-"""Four runs: two agents, two seeds."""
+"""Twelve runs: two tasks, three agents, two seeds."""
+CELLS = 12
 OF_THE_MACHINE = ("seconds", "finished", "machine")
 HERE = Path(__file__).parents[1]
 DAEMONS = {"slurmctld": ["-D"], "slurmd": ["-D", "-N", "localhost"]}
@@ -83,12 +84,18 @@ def slurm_state() -> str:
     return "\n".join([squeue.stdout + squeue.stderr, *tails])
 
 
+def squeue(what: str, *words: str) -> list[str]:
+    """A column of the queue, task by task."""
+    asked = ["squeue", "--noheader", "--array", f"--format={what}", *words]
+    return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.split()
+
+
 def numbers(path: Path) -> list[int]:
     """What cells have noted."""
     return [int(word) for word in path.read_text().split()] if path.exists() else []
 
 
-def devote(*words: str, timeout: float = 900) -> subprocess.CompletedProcess[str]:
+def devote(*words: str, timeout: float = 3600) -> subprocess.CompletedProcess[str]:
     """A command, its output kept."""
     command = [sys.executable, "-m", "devote", *words]
     return subprocess.run(command, capture_output=True, text=True, timeout=timeout)
@@ -110,11 +117,11 @@ def importable(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def local_study(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, str]]:
-    """The four runs by the local runner."""
+    """The runs by the local runner."""
     folder = tmp_path_factory.mktemp("local")
     made = devote("compare", *STUDY, "--runs", str(folder / "runs"), "--out", str(folder / "out"))
     assert made.returncode == 0, made.stdout + made.stderr
-    assert len(runs_of(folder / "out")) == 4
+    assert len(runs_of(folder / "out")) == CELLS
     return runs_of(folder / "out")
 
 
@@ -164,6 +171,16 @@ def slurm(slurm_daemons: Path) -> Iterator[Path]:
     until(lambda: not asked("squeue", "--noheader"), "an empty queue after scancel")
 
 
+def add_node(cluster: Any, **given: Any) -> Any:
+    """A node more; Ray gives it 30 s to start, however busy the machine is."""
+    for _ in range(4):
+        try:  # without the processes that nobody asks anything
+            return cluster.add_node(num_cpus=1, no_monitor=True, include_log_monitor=False, **given)
+        except Exception as error:  # of every kind
+            print(error)
+    raise AssertionError("no node starts here")
+
+
 @pytest.fixture
 def ray_cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """Two nodes of one processor each, as processes; RAY_ADDRESS names them."""
@@ -175,10 +192,9 @@ def ray_cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     pytest.importorskip("ray", reason="no Ray: pip install devote[ray]")
     from ray.cluster_utils import Cluster
 
-    cluster = Cluster(
-        initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False}
-    )
-    cluster.add_node(num_cpus=1)
+    cluster = Cluster()
+    add_node(cluster, include_dashboard=False)  # the first is the head
+    add_node(cluster)
     monkeypatch.setenv("RAY_ADDRESS", cluster.address)
     yield cluster
     cluster.shutdown()

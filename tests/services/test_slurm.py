@@ -10,20 +10,15 @@ from pathlib import Path
 import pytest
 from fake_study import cells, release
 
-from conftest import STUDY, devote, numbers, runs_of, until
+from conftest import CELLS, STUDY, devote, numbers, runs_of, squeue, until
 from devote.core.errors import UserError
-from devote.experiments.slurm import Slurm, jobs_folder, queue
+from devote.experiments.slurm import Resources, check, jobs_folder, queue, submit
 
 FAKE = Path(__file__).parent / "fake_study.py"
 
 
 def command(folder: Path, pause: float) -> list[str]:
     return [sys.executable, str(FAKE), "slurm", str(folder), str(pause)]
-
-
-def squeue(what: str, *words: str) -> list[str]:
-    asked = ["squeue", "--noheader", "--array", f"--format={what}", *words]
-    return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.split()
 
 
 def killed(folder: Path, warn: bool) -> bool:
@@ -41,8 +36,9 @@ def killed(folder: Path, warn: bool) -> bool:
 def test_no_cell_is_lost_or_made_twice_in_twenty_kills(slurm: Path, tmp_path: Path) -> None:
     """Ten tasks are warned as before their limit, ten killed outright and queued again."""
     pause = 3600.0
-    assert Slurm(tmp_path).submit(cells(tmp_path, pause), command(tmp_path, pause)) == 12
-    assert Slurm(tmp_path).submit(cells(tmp_path, pause), command(tmp_path, pause)) == 0
+    asked = cells(tmp_path, pause), command(tmp_path, pause), Resources(runs=tmp_path)
+    assert submit(*asked) == 12
+    assert submit(*asked) == 0
     for kill in range(20):
         before = len(numbers(tmp_path / "starts"))
         until(lambda warn=not kill % 2: killed(tmp_path, warn), "a task that can be killed")
@@ -59,7 +55,7 @@ def test_a_study_with_requeues_is_the_local_one(
     words = ["compare", *STUDY, "--on", "slurm", "--time-limit", "30", *places]
     first = devote(*words)
     assert first.returncode == 0, first.stderr
-    assert "4 tasks submitted; " in first.stdout
+    assert f"{CELLS} tasks submitted; " in first.stdout
     assert " queued" in first.stdout  # it does not wait for the runs
     until(lambda: list(tmp_path.glob("runs/cells/*/metrics.csv")), "a run that has begun")
     warned: set[str] = set()
@@ -78,14 +74,15 @@ def test_a_study_with_requeues_is_the_local_one(
 
     until(requeued, "a task that is queued again")
     assert " failed" not in devote("compare", *STUDY, "--status", *places).stdout
-    until(lambda: not squeue("%i"), "an empty queue")
+    until(lambda: not squeue("%i"), "an empty queue", 3600)
     last = devote(*words)
     assert "wrote " in last.stdout, last.stdout + last.stderr
     assert runs_of(tmp_path / "out") == local_study
 
 
 def test_a_cancelled_task_saves_and_does_not_come_back(slurm: Path, tmp_path: Path) -> None:
-    Slurm(tmp_path, at_a_time=1).submit(cells(tmp_path, 60.0), command(tmp_path, 60.0))
+    one = Resources(runs=tmp_path, cores=1)
+    submit(cells(tmp_path, 60.0), command(tmp_path, 60.0), one)
     until(lambda: numbers(tmp_path / "starts"), "a cell that has begun")
     assert len(squeue("%i", "--states=RUNNING")) == 1  # no more at a time than asked for
     subprocess.run(["scancel", "--me"], check=True)
@@ -95,7 +92,8 @@ def test_a_cancelled_task_saves_and_does_not_come_back(slurm: Path, tmp_path: Pa
 
 def test_a_task_whose_time_is_nearly_over_is_queued_again(slurm: Path, tmp_path: Path) -> None:
     """SLURM warns up to 30 s earlier than asked for; of two minutes one is left to begin."""
-    Slurm(tmp_path, minutes=2).submit(cells(tmp_path, 300.0)[:1], command(tmp_path, 300.0))
+    short = Resources(runs=tmp_path, time_limit=2)
+    submit(cells(tmp_path, 300.0)[:1], command(tmp_path, 300.0), short)
     until(lambda: len(numbers(tmp_path / "starts")) > 1, "the same cell once more")
     assert set(numbers(tmp_path / "starts")) == {0}
     assert not numbers(tmp_path / "ends")
@@ -104,7 +102,8 @@ def test_a_task_whose_time_is_nearly_over_is_queued_again(slurm: Path, tmp_path:
 def test_what_a_cell_needs_is_made_before_it(slurm: Path, tmp_path: Path) -> None:
     need, *others = cells(tmp_path, 3.0)
     waiting = [replace(cell, after=(need,)) for cell in others[:2]]
-    assert Slurm(tmp_path).submit([*waiting, need], command(tmp_path, 3.0)) == 3
+    asked = Resources(runs=tmp_path)
+    assert submit([*waiting, need], command(tmp_path, 3.0), asked) == 3
     until(lambda: not squeue("%i"), "an empty queue")
     assert numbers(tmp_path / "ends")[0] == 0
     assert sorted(numbers(tmp_path / "ends")) == [0, 1, 2]
@@ -124,13 +123,13 @@ def test_what_slurm_does_not_take_is_told_before_a_job_is_queued(
     (tmp_path / "strange" / "devote" / "__init__.py").write_text("raise ImportError('not here')\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "strange"))
     with pytest.raises(UserError, match=r"on the nodes; got ImportError: not here"):
-        Slurm(tmp_path).check()
+        check(Resources(runs=tmp_path))
     monkeypatch.setenv("SLURM_CONF", str(tmp_path / "none"))
     with pytest.raises(UserError, match="a request that SLURM's sinfo takes"):
-        Slurm(tmp_path).check()
+        check(Resources(runs=tmp_path))
     monkeypatch.setenv("PATH", "")
     with pytest.raises(UserError, match="SLURM's sinfo on this machine; got none"):
-        Slurm(tmp_path).check()
+        check(Resources(runs=tmp_path))
     assert not (tmp_path / "runs" / "work" / "slurm").exists()
 
 

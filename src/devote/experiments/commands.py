@@ -7,6 +7,7 @@ import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import product
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -42,7 +43,7 @@ from devote.experiments.runner import (
     run_cells,
     with_needs,
 )
-from devote.experiments.slurm import Slurm, make_cell, queue, submitted
+from devote.experiments.slurm import Resources, make_cell, queue, submit, submitted
 from devote.experiments.study_report import Figure, figure_of
 from devote.experiments.tuning import Tuning, parse_space, write_tuning
 from devote.loops.run_dir import STUDY
@@ -53,24 +54,21 @@ from devote.regression.study import PRESETS as CALIBRATION_PRESETS
 from devote.regression.uci import VARIABLE
 
 MOST_SEEDS = 1000
-FRESH_SEED = 200
-"""First seed on which tuned settings are checked."""
+MOST = 100_000  # trials, processors, minutes, ...
+FRESH_SEED = 200  # first seed on which tuned settings are checked
 LONGEST = 100  # letters of environments in the name of a folder
-FLAGS = {
-    "seeds": "--seeds",
-    "seed": "--first-seed",
-    "preset": "--preset",
-    "env_name": "--envs",
-    "agent_name": "--agents",
-}
+FLAGS = dict(seeds="--seeds", seed="--first-seed", preset="--preset")
+FLAGS |= dict(env_name="--envs", agent_name="--agents")
 """Settings that a comparison decides, with their options."""
 STATES = ("done", "running", "queued", "stopped", "failed", "not begun")
 LINE = "{:<33} {:>7} {:>8}  {:<20} {}"
-ScaleName = Literal["smoke", "desk", "long", "paper"]
+SCALE_HELP = """smoke: seconds; desk: two cores; long: the paper's steps and soft resets on desk's
+networks; paper: the paper's own settings."""
+ScaleName = Annotated[Literal["smoke", "desk", "long", "paper"], tyro.conf.arg(help=SCALE_HELP)]
 
 
 @dataclass(frozen=True, kw_only=True)
-class StudyOptions:
+class StudyOptions(Resources):
     """Options of every study: where its runs are made, kept and drawn."""
 
     draw_only: bool = False
@@ -81,25 +79,10 @@ class StudyOptions:
     """Do not make again what is recorded in the directory of results, though not on this disk."""
     out: Path | None = None
     """Directory of figure and table; named after what is asked for where not given."""
-    runs: Path = Path("runs")
-    """Directory of the runs, which all comparisons and figures share."""
     on: Literal["local", "ray", "slurm"] = "local"
     """This machine; a Ray cluster, or a local Ray where there is no address; SLURM."""
-    cores: int | None = None
-    """Runs at a time: on this machine on one core each, every core where not given; on SLURM as
-    many as it has room for where not given."""
-    cpus_per_run: int = 1
-    """Processors of a run, on Ray and SLURM."""
-    gpus_per_run: float = 0
-    """GPUs of a run, on Ray and SLURM; several runs of Ray may share one, as with 0.25."""
     address: str | None = None
     """host:port of a Ray cluster; else $RAY_ADDRESS, else a Ray is started here."""
-    partition: str | None = None
-    """Partition of SLURM; its default where not given."""
-    account: str | None = None
-    """Account of SLURM; its default where not given."""
-    time_limit: int | None = None
-    """Minutes of a task of SLURM, which saves and goes on in another; the partition's otherwise."""
     cell: str | None = None
     """Make this run alone, by its identity, and draw nothing: what a task of SLURM is."""
 
@@ -167,8 +150,6 @@ class Make(StudyOptions):
     label: tyro.conf.Positional[str]
     """A label that `devote figures` lists."""
     scale: ScaleName = "desk"
-    """smoke: seconds; desk: two cores; long: the paper's steps and soft resets on desk's networks;
-    paper: the paper's own settings."""
     only: tuple[str, ...] = ()
     """Tasks to run; the figure shows whatever there is."""
     data: Path | None = None
@@ -180,9 +161,7 @@ class Listing:
     """What is run, what is missing, and how long it would take."""
 
     scale: ScaleName = "desk"
-    """smoke: seconds; desk: two cores; long: the paper's steps and soft resets on desk's networks;
-    paper: the paper's own settings."""
-    runs: Path = Path("runs")
+    runs: Path = Resources.runs
     """Directory of the runs."""
 
 
@@ -190,7 +169,7 @@ def compare_command(words: list[str]) -> int:
     """`devote compare`; the same command resumes."""
     asked = tyro.cli(Compare, args=words, prog="devote compare")
     study, command = study_of(asked), command_of(asked)
-    _require_count("tune", asked.tune, 0)
+    _require_counts(asked, tune=0)
     if asked.tune and asked.on == "slurm":
         fix = "tune first, with --on local or ray; then --on slurm with what was found"
         raise UserError("trials that one command oversees", "--tune on SLURM", fix)
@@ -222,17 +201,18 @@ def figure_command(words: list[str]) -> int:
     return make(figure, asked, command, ["figure", *words], asked.only)
 
 
-def _require_count(name: str, number: int, least: int) -> None:
-    if not least <= number <= 10_000:
-        raise UserError(f"--{name} from {least} to 10,000", number, f"change --{name}")
+def _require_counts(asked: StudyOptions, **least: int) -> None:
+    """Refuse counts, and resources, that are out of range."""
+    least |= {"cores": 1, "cpus_per_run": 1, "gpus_per_run": 0, "time_limit": 1}
+    for name, low in least.items():
+        if (number := getattr(asked, name)) is not None and not low <= number <= MOST:
+            raise UserError(f"{flag(name)} from {low} to {MOST:,}", number, f"change {flag(name)}")
 
 
 def tune_command(words: list[str]) -> int:
     """`devote tune`: trials, then the best against the default; the same command goes on."""
     asked = tyro.cli(Tune, args=words, prog="devote tune")
-    _require_count("trials", asked.trials, 1)
-    _require_count("seeds", asked.seeds, 1)
-    _require_count("check-seeds", asked.check_seeds, 0)
+    _require_counts(asked, trials=1, seeds=1, check_seeds=0)
     if asked.on == "slurm":
         fix = "start `devote tune` in several jobs: all that share --runs share the trials"
         raise UserError("--on local or --on ray", "slurm", fix)
@@ -247,7 +227,8 @@ def tune_command(words: list[str]) -> int:
         require_buildable(study)
         if stopped_by := tuning.run(engine_of(asked)):
             return _stopped(stopped_by)
-    _say_written(write_tuning(tuning, out, shlex.join(["devote", "tune", *words])))
+    typed = shlex.join(["devote", "tune", *words])
+    _say_written(write_tuning(tuning, out, typed))
     best = tuning.best()
     if best is None or not asked.check_seeds:
         return 0 if best else 1
@@ -258,32 +239,26 @@ def tune_command(words: list[str]) -> int:
     if check.run(check.tasks[0], tuned, 0) == check.run(check.tasks[0], plain, 0):
         print("the default was the best: there is nothing to check")
         return 0
-    figure = figure_of(
-        replace(check, label="check", title=f"Tuned {plain.name}"), out=out / "check"
-    )
-    return make(figure, replace(asked, out=out / "check"), shlex.join(["devote", "tune", *words]))
+    check = replace(check, label="check", title=f"Tuned {plain.name}")
+    return make(figure_of(check), replace(asked, out=out / "check"), typed)
 
 
 def tuning_of(study: Study, task: Task, method: Method, trials: int, seeds: int = 2) -> Tuning:
     """Trials of one method on one task of a study."""
-    scale = replace(study.scale, seeds=seeds)
-    return Tuning(
-        replace(study, tasks=(task,), methods=(method,), scale=scale, first_seed=TUNING_SEED),
-        trials,
-    )
+    study = replace(study, tasks=(task,), methods=(method,), first_seed=TUNING_SEED)
+    return Tuning(replace(study, scale=replace(study.scale, seeds=seeds)), trials)
 
 
 def tune_all(study: Study, asked: Compare) -> str | None:
     """Run the same number of trials for every method on every task; the signal that ended them, if
     any."""
     engine = engine_of(asked)
-    for task in study.tasks:
-        for method in study.methods:
-            tuning = tuning_of(study, task, method, asked.tune)
-            if len(tuning.finished()) < asked.tune:
-                print(f"{asked.tune} trials of {method.name} in {task.name}")
-                if stopped_by := tuning.run(engine):
-                    return stopped_by
+    for task, method in product(study.tasks, study.methods):
+        tuning = tuning_of(study, task, method, asked.tune)
+        if len(tuning.finished()) < asked.tune:
+            print(f"{asked.tune} trials of {method.name} in {task.name}")
+            if stopped_by := tuning.run(engine):
+                return stopped_by
     return None
 
 
@@ -318,13 +293,15 @@ def figures_command(words: list[str]) -> int:
     for label in LONG_LABELS if asked.scale == "long" else FIGURES:
         figure = FIGURES[label](asked.scale, asked.runs)
         outdated = sum(cell.outdated() for cell in figure.cells())
-        shows = figure.title + (f"; lacks {', '.join(figure.missing)}" if figure.missing else "")
-        shows += f"; {outdated} of other settings" if outdated else ""
         states = states_of(figure.cells(), asked.runs, queued)
-        now = in_counts({name: states[name] for name in ("running", "queued", "failed")})
-        shows += f"; {now}" if now else ""
-        shows += f"; drawn in {figure.out}" if (figure.out / "README.md").is_file() else ""
-        print(LINE.format(label, *state(figure, durations, cores), shows))
+        told = (
+            figure.title,
+            f"lacks {', '.join(figure.missing)}" if figure.missing else "",
+            f"{outdated} of other settings" if outdated else "",
+            in_counts({name: states[name] for name in ("running", "queued", "failed")}),
+            f"drawn in {figure.out}" if (figure.out / "README.md").is_file() else "",
+        )
+        print(LINE.format(label, *state(figure, durations, cores), "; ".join(filter(None, told))))
     for label, shows in ABSENT.items():
         print(LINE.format(label, "-", "-", "-", shows))
     print(
@@ -363,10 +340,7 @@ def make(
     if asked.status:
         print(status(cells, root))
         return 0
-    for name in ("cores", "cpus_per_run", "time_limit"):
-        if (number := getattr(asked, name)) is not None and number < 1:
-            what = "at least one core" if name == "cores" else f"{flag(name)} of at least 1"
-            raise UserError(what, number, f"raise {flag(name)}")
+    _require_counts(asked)
     for place in (root, out):  # now, not after hours of work
         place.mkdir(parents=True, exist_ok=True)
         if not os.access(place, os.W_OK):
@@ -384,9 +358,7 @@ def make(
         )
     write_study(figure, out, command)
     if asked.on == "slurm" and (missing := with_needs(cells, unfinished=True)):
-        resources = (asked.cpus_per_run, asked.gpus_per_run, asked.partition, asked.account)
-        slurm = Slurm(root, *resources, asked.time_limit, asked.cores)
-        count = slurm.submit(missing, [sys.executable, "-m", "devote", *words])
+        count = submit(missing, [sys.executable, "-m", "devote", *words], asked)
         print(f"{count} tasks submitted; {status(cells, root)}")
         print("the same command draws when all are done, and tries again those that failed")
         return 0
@@ -408,7 +380,7 @@ def engine_of(asked: StudyOptions) -> Engine:
     if asked.on == "ray":
         work = asked.runs / "work"
         return RayEngine(work, asked.cpus_per_run, asked.gpus_per_run, asked.address)
-    return LocalEngine(asked.runs / "work", available_cores()[: asked.cores])
+    return LocalEngine(asked.runs / "work", len(available_cores()[: asked.cores]))
 
 
 def _make_one(cells: Sequence[Cell], asked: StudyOptions) -> int:
@@ -489,8 +461,8 @@ def study_of(asked: Compare) -> Study:
     envs = dict.fromkeys(asked.envs) if asked.suite is None else SUITES[asked.suite]
     for typed, given in (("--envs", envs), ("--agents", asked.agents)):
         if not given:
-            fix = "see: devote compare --help"
-            raise UserError(f"at least one name after {typed}", "none", fix)
+            expected = f"at least one name after {typed}"
+            raise UserError(expected, "none", "see: devote compare --help")
     if not 1 <= asked.seeds <= MOST_SEEDS:
         raise UserError(f"from 1 to {MOST_SEEDS} seeds", asked.seeds, "change --seeds")
     if not 0 <= asked.first_seed <= 2**32 - asked.seeds:
@@ -542,11 +514,10 @@ def _check_runs(study: Study) -> None:
 
 def require_buildable(study: Study) -> None:
     """Build every method on every task once, so that errors come before any run."""
-    for task in study.tasks:
-        for method in study.methods:
-            cell = TrainingCell(study.run(task, method, study.seeds(task)[0]), study.root)
-            if not cell.finished():
-                build_program(cell.run).close()
+    for task, method in product(study.tasks, study.methods):
+        cell = TrainingCell(study.run(task, method, study.seeds(task)[0]), study.root)
+        if not cell.finished():
+            build_program(cell.run).close()
 
 
 def output_of(asked: Compare) -> Path:
@@ -554,11 +525,8 @@ def output_of(asked: Compare) -> Path:
     if asked.out is not None:
         return asked.out
     names = asked.suite or "+".join(_file_name(text) for text in asked.envs)
-    chosen = {
-        entry.name: getattr(asked, entry.name)
-        for entry in fields(Compare)
-        if entry.name not in UNNAMED and getattr(asked, entry.name) != entry.default
-    }
+    named = [entry for entry in fields(Compare) if entry.name not in UNNAMED]
+    chosen = {e.name: getattr(asked, e.name) for e in named if getattr(asked, e.name) != e.default}
     if len(names) > LONGEST:
         chosen, names = chosen | {"envs": asked.envs}, names[:LONGEST]
     ending = f"-{digest(chosen)[:6]}" if chosen else ""
@@ -570,11 +538,9 @@ def command_of(asked: Compare) -> str:
     tasks = ["--suite", asked.suite] if asked.suite else ["--envs", *asked.envs]
     words = ["devote", "compare", *tasks, "--agents", *asked.agents]
     words += ["--seeds", str(asked.seeds), "--preset", asked.preset]
-    words += [] if asked.first_seed == 0 else ["--first-seed", str(asked.first_seed)]
-    words += [] if asked.steps is None else ["--steps", str(asked.steps)]
     words += [word for text in asked.set for word in ("--set", text)]
-    words += [] if asked.metric is None else ["--metric", asked.metric]
-    words += ["--tune", str(asked.tune)] if asked.tune else []
+    for name in ("first_seed", "steps", "metric", "tune"):
+        words += [flag(name), str(value)] if (value := getattr(asked, name)) else []
     return shlex.join(words)
 
 

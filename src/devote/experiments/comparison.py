@@ -1,17 +1,18 @@
 """A study compares agents on tasks with the same budget; a training run as a cell."""
 
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
-from itertools import count
+from itertools import count, product
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
 from devote.build import AGENTS, TASKS, build_program, plan
 from devote.core.errors import UserError
-from devote.core.settings import differences, flat, identity, require_known, with_texts
+from devote.core.settings import differences, flag, flat, identity, require_known, with_texts
 from devote.envs.brax import BraxSettings, PlaygroundSettings
 from devote.envs.gymnasium import GymnasiumSettings
 from devote.experiments.cells import read_record
@@ -36,6 +37,7 @@ class TrainingCell:
 
     run: Run
     root: Path = Path("runs")
+    needs: ClassVar[tuple[()]] = ()
 
     @property
     def identity(self) -> str:
@@ -60,17 +62,11 @@ class TrainingCell:
         return f"{self._kind} seed {self.run.seed}"
 
     @property
-    def needs(self) -> tuple[()]:
-        """None: runs do not depend on each other."""
-        return ()
-
-    @property
     def kinds(self) -> tuple[str, ...]:
         """Runs that differ in the seed alone; then in changes; then in the task."""
         run = self.run
-        whole = f"{self._kind} {run.preset}"
-        task = f"{run.env_name} {run.agent_name} {run.preset}"
-        return tuple(dict.fromkeys((whole, task, f"{run.agent_name} {run.preset}")))
+        like = (self._kind, f"{run.env_name} {run.agent_name}", run.agent_name)
+        return tuple(dict.fromkeys(f"{kind} {run.preset}" for kind in like))
 
     @property
     def size(self) -> float:
@@ -103,7 +99,9 @@ class TrainingCell:
         if isinstance(self.run.env, GymnasiumSettings):
             task_of(self.run.env.id)  # a process of its own has to import module:name anew
         if self.outdated():
-            self.folder.rename(free_name(self.folder))
+            names = (f"{self.folder.name}.outdated{number}" for number in count())
+            free = next(n for n in names if not self.folder.with_name(n).exists())
+            self.folder.rename(self.folder.with_name(free))
         use_compilation_cache()
         result = train(plan(self.run, self.folder))
         if result.stopped_by is None:
@@ -159,18 +157,15 @@ class TrainingCell:
 
     def describe(self) -> Mapping[str, Any]:
         """Command, settings and the seal of the metrics."""
+        path = self.folder / METRICS
+        logged = int(last_step(path)) if path.is_file() else 0
         return {
             "command": command(self.run),
             "preset": self.run.preset,
             "seeds": [self.run.seed],
             "steps": self.run.steps,
             "settings": asdict(self.run),
-        } | self._seal()
-
-    def _seal(self) -> dict[str, Any]:
-        path = self.folder / METRICS
-        logged = int(last_step(path)) if path.is_file() else 0
-        return {"logged": logged, "seal": seal_of(path, logged)} if logged else {}
+        } | ({"logged": logged, "seal": seal_of(path, logged)} if logged else {})
 
     @property
     def method(self) -> str:
@@ -183,20 +178,10 @@ class TrainingCell:
         return f"{typed(self.run)[0]} {self.method}"
 
 
-def free_name(folder: Path) -> Path:
-    """The first free name for an outdated run directory."""
-    names = (folder.with_name(f"{folder.name}.outdated{number}") for number in count())
-    return next(name for name in names if not name.exists())
-
-
 def changes_of(run: Run) -> dict[str, Any]:
     """Settings that differ from the preset, except seed and budget."""
-    base = replace(
-        PRESETS[run.preset](run.env_name, run.agent_name),
-        seed=run.seed,
-        seeds=run.seeds,
-        steps=run.steps,
-    )
+    preset = PRESETS[run.preset](run.env_name, run.agent_name)
+    base = replace(preset, seed=run.seed, seeds=run.seeds, steps=run.steps)
     return {name: value for name, (value, _) in run.difference(base).items()}
 
 
@@ -216,11 +201,10 @@ def command(run: Run) -> str:
     words = ["devote", "train", task, "--agent", run.agent_name, "--preset", run.preset]
     words += ["--seed", str(run.seed), "--steps", str(run.steps)]
     for name, value in changes.items():
-        flag = f"--{name.replace('_', '-')}"
         if isinstance(value, bool):
-            words.append(flag if value else flag.replace("--", "--no-", 1))
+            words.append(flag(name if value else f"no_{name}"))
         else:
-            words += [flag, *map(str, value if isinstance(value, tuple) else [value])]
+            words += [flag(name), *map(str, value if isinstance(value, tuple) else [value])]
     return " ".join(words)
 
 
@@ -252,18 +236,13 @@ class Task:
     name: str
     env: str
     changes: tuple[tuple[str, str], ...] = ()
-    steps: tuple[tuple[str, int], ...] = ()
-    """Steps by scale, where not the preset's."""
-    seeds: int | None = None
-    """Fewer seeds than the scale has, for long runs."""
+    steps: tuple[tuple[str, int], ...] = ()  # steps by scale, where not the preset's
+    seeds: int | None = None  # fewer seeds than the scale has, for long runs
     first_seed: int | None = None
     """Its first seed, where not the study's: settings tuned on some seeds need others."""
-    title: str = ""
-    """Its name in figures."""
-    solved: float | None = None
-    """The return from which on a run has solved it."""
-    bonus: float | None = None
-    """The reward for success, by which returns are normalised."""
+    title: str = ""  # its name in figures
+    solved: float | None = None  # the return from which on a run has solved it
+    bonus: float | None = None  # the reward for success, by which returns are normalised
 
 
 @dataclass(frozen=True)
@@ -297,18 +276,15 @@ class Study:
     methods: tuple[Method, ...]
     metric: str | None = None
     """A column of the metrics; coverage where the task has it, else return, when not given."""
-    beside: tuple[str, ...] = ()
-    """Further metrics with panels of their own."""
-    cell: type[TrainingCell] = TrainingCell
-    """The kind of cell of its runs."""
+    beside: tuple[str, ...] = ()  # further metrics with panels of their own
+    cell: type[TrainingCell] = TrainingCell  # the kind of cell of its runs
     root: Path = Path("runs")
     first_seed: int = 0
 
     def __post_init__(self) -> None:
         for kind, parts in (("task", self.tasks), ("method", self.methods)):
-            names = [part.name for part in parts]
-            for name in names:
-                if names.count(name) > 1:
+            for name, number in Counter(part.name for part in parts).items():
+                if number > 1:
                     expected = f"{kind}s with names of their own in {self.label}"
                     raise UserError(expected, f"{name} twice", "leave one out or rename it")
 
@@ -346,10 +322,9 @@ class Study:
         for task in self.tasks:
             if self._has_task(task.env):
                 self._check_changes(task, methods)
-                for seed in self.seeds(task):  # outside, so that all methods grow
-                    for method in methods:
-                        cell = self.cell(self.run(task, method, seed), self.root)
-                        found[task.name, method.name, seed] = cell
+                for seed, method in product(self.seeds(task), methods):  # all methods grow
+                    cell = self.cell(self.run(task, method, seed), self.root)
+                    found[task.name, method.name, seed] = cell
         return found
 
     def parts(self) -> dict[str, list[TrainingCell]]:
@@ -368,14 +343,12 @@ class Study:
             values = {method: preset[name] for method, preset in presets.items() if name in preset}
             first, *others = values
             for method in others:
-                if values[method] != values[first]:
-                    raise UserError(
-                        f"a setting that is the same for {first} and {method} before a change for "
-                        "all",
-                        f"{name}, which is {values[first]} for {first} and {values[method]} for "
-                        f"{method}",
-                        f"set it for one agent: {first},{name}=...",
-                    )
+                mine, theirs = values[first], values[method]
+                if mine != theirs:
+                    what = f"a setting that is the same for {first} and {method}"
+                    got = f"{name}, which is {mine} for {first} and {theirs} for {method}"
+                    fix = f"set it for one agent: {first},{name}=..."
+                    raise UserError(f"{what} before a change for all", got, fix)
 
     def _has_task(self, env: str) -> bool:
         if env not in TASKS:

@@ -53,10 +53,9 @@ class Durations:
                 row["kind"]: (float(row["seconds"]), int(row["cells"]))
                 for row in csv.DictReader(file)
             }
-        for pattern in RECORDS:
-            for path in sorted(root.glob(pattern)):
-                if (record := read_record(path)) is not None:
-                    durations.add(record["kinds"], record["size"], record["seconds"])
+        for path in [path for pattern in RECORDS for path in sorted(root.glob(pattern))]:
+            if (record := read_record(path)) is not None:
+                durations.add(record["kinds"], record["size"], record["seconds"])
         return durations
 
     def as_csv(self) -> str:
@@ -172,9 +171,8 @@ class Board:
         self.shares |= {identity: self.open[identity].progress() for identity in begun}
         if not self.open:
             return "nothing left"
-        work = [(i, cell, self.shares[i]) for i, cell in self.open.items()]
-        wholes = [(self._whole(cell, share, running.get(i)), share) for i, cell, share in work]
-        seconds = time_left(wholes, self.cores)
+        work = [(cell, self.shares[i], running.get(i)) for i, cell in self.open.items()]
+        seconds = time_left([(self._whole(*one), one[1]) for one in work], self.cores)
         return "time left not known yet" if seconds is None else f"about {in_words(seconds)} left"
 
     def _whole(self, cell: Cell, share: float, elapsed: float | None) -> float | None:

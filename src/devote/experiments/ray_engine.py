@@ -13,10 +13,8 @@ from devote.core.errors import UserError, extra
 from devote.experiments.cells import Cell
 from devote.experiments.runner import POLL_SECONDS, LocalEngine, difference, shared_token
 
-RETRIES = 20
-"""How often a cell is restarted after its node has died."""
-CHECK_SECONDS = 60.0
-"""How long every node has to answer the check before anything is started."""
+RETRIES = 20  # how often a cell is restarted after its node has died
+CHECK_SECONDS = 60.0  # how long every node has to answer the check before anything is started
 PASSED_ON = ("JAX_", "XLA_", "DEVOTE_")
 """Prefixes of environment variables that are passed on to cells."""
 
@@ -73,7 +71,7 @@ def make_here(cell: Cell, cwd: Path, folder: Path, cpus: int, variables: dict[st
     os.environ.update(variables)
     # Ray's own program, which the process would import and can do without
     vars(sys.modules["__main__"]).pop("__file__", None)
-    engine = LocalEngine(folder, [None], cpus)
+    engine = LocalEngine(folder, 1, cpus)
     engine.start(cell)
     try:
         while not (gone := engine.ended(POLL_SECONDS)):

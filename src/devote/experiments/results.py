@@ -40,8 +40,7 @@ WORDS = {
 }
 """Metrics for readers."""
 LAST_TENTH, SECOND_HALF = 0.9, 0.5
-TAKEN = ("runs", "table")
-"""File names that no task may have."""
+TAKEN = ("runs", "table")  # file names that no task may have
 
 
 @dataclass(frozen=True)
@@ -80,8 +79,7 @@ class Scores(NamedTuple):
     """A method on a task, by seed."""
 
     final: np.ndarray
-    average: np.ndarray
-    """Over the whole budget; tells runs apart that end alike."""
+    average: np.ndarray  # over the whole budget; tells runs apart that end alike
 
 
 @dataclass(frozen=True)
@@ -186,11 +184,10 @@ def write_files(runs: Sequence[RecordedRun], out: Path) -> list[Path]:
     staying = [row for row in old if any(row.items() <= other.items() for other in new)]
     if len(staying) < len(old):
         atomic_write_text(out / RUNS, csv_text(staying))
-    paths = []
-    for task in tasks:
+    paths = [_curves(out, task) for task in tasks]
+    for task, path in zip(tasks, paths, strict=True):
         rows = [row for run in runs if run.line.task == task for row in _curve(run)]
-        paths.append(_curves(out, task))
-        atomic_write_text(paths[-1], csv_text(rows))
+        atomic_write_text(path, csv_text(rows))
     atomic_write_text(out / RUNS, csv_text(lines))
     for task in {row["task"] for row in old} - tasks.keys():
         _curves(out, task).unlink(missing_ok=True)
@@ -211,11 +208,8 @@ def final_value(metric: str, steps: np.ndarray, values: np.ndarray) -> float:
     if metric.startswith(COVERAGE):
         return float(values[-1])
     known = np.isfinite(values)
-    late = known & (steps >= LAST_TENTH * steps[-1])
-    if late.any():
-        return float(values[late].mean())
-    recent = values[known & (steps >= SECOND_HALF * steps[-1])]
-    return float(recent[-1]) if len(recent) else float("nan")
+    late, recent = (values[known & (steps >= s * steps[-1])] for s in (LAST_TENTH, SECOND_HALF))
+    return float(late.mean() if len(late) else recent[-1] if len(recent) else np.nan)
 
 
 def metric_of(study: Study, columns: Mapping[str, np.ndarray]) -> str:
@@ -243,10 +237,8 @@ def _curve(run: RecordedRun) -> Iterable[dict[str, Any]]:
 
 
 def _number(value: float) -> str:
-    if np.isnan(value):
-        return ""
     whole = np.isfinite(value) and value == int(value)
-    return str(int(value)) if whole else f"{value:.6g}"
+    return "" if np.isnan(value) else str(int(value)) if whole else f"{value:.6g}"
 
 
 def _read(folder: Path) -> Iterable[RecordedRun]:
@@ -257,9 +249,8 @@ def _read(folder: Path) -> Iterable[RecordedRun]:
         line = RunLine(**{entry.name: entry.type(row[entry.name]) for entry in fields(RunLine)})  # type: ignore[operator]
         if line.task not in tables:
             tables[line.task] = _rows(_curves(folder, line.task))
-        mine = [
-            r for r in tables[line.task] if (r["method"], r["seed"]) == (line.method, row["seed"])
-        ]
+        own = line.method, row["seed"]
+        mine = [r for r in tables[line.task] if (r["method"], r["seed"]) == own]
         names = [name for name in mine[0] if name not in ("method", "seed")]
         columns = {n: np.array([float(r[n] or "nan") for r in mine]) for n in names}
         if not (np.isfinite(columns["step"]).all() and line.metric in columns and line.steps > 0):
@@ -331,10 +322,8 @@ def _cut(study: Study, cell: TrainingCell, recorded: RecordedRun) -> RecordedRun
     metric, steps = metric_of(study, mine), int(mine["step"][-1])
     if metric not in mine:
         return None
-    if (metric, steps) == (line.metric, line.steps):
-        return RecordedRun(line, mine)  # as recorded, for the files of curves have fewer digits
-    final = round(final_value(metric, mine["step"], mine[metric]), 6)
-    seconds = round(line.seconds * steps / line.steps, 1)
-    return RecordedRun(
-        replace(line, metric=metric, steps=steps, final=final, seconds=seconds), mine
-    )
+    if (metric, steps) != (line.metric, line.steps):  # else the line: curves have fewer digits
+        final = round(final_value(metric, mine["step"], mine[metric]), 6)
+        seconds = round(line.seconds * steps / line.steps, 1)
+        line = replace(line, metric=metric, steps=steps, final=final, seconds=seconds)
+    return RecordedRun(line, mine)

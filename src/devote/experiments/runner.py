@@ -12,7 +12,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from multiprocessing import get_context, resource_tracker
@@ -29,16 +29,11 @@ from devote.loops.signals import StopRequest
 TAIL = 15  # lines of a failed cell's output
 POLL_SECONDS = 0.5  # between two looks at the signals
 RETRY_SECONDS = 10.0  # before a cell that another process is at is tried again
-BUSY = os.EX_TEMPFAIL
-"""Exit code of a worker whose cell is locked by another process."""
-EXPLAINED = 2
-"""Exit code of a worker that has logged an error message."""
-STOPPED = 128 + signal.SIGTERM
-"""Exit code of a worker that was stopped and has saved a checkpoint."""
-NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
-"""Errors of file systems without locks."""
-MESSAGE = "devote: "
-"""Start of a log line with an error message."""
+BUSY = os.EX_TEMPFAIL  # exit code of a worker whose cell is locked by another process
+EXPLAINED = 2  # exit code of a worker that has logged an error message
+STOPPED = 128 + signal.SIGTERM  # exit code of a worker that was stopped and has saved a checkpoint
+NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)  # errors of file systems without locks
+MESSAGE = "devote: "  # start of a log line with an error message
 SAVED = "stopped from outside; what it had is saved"
 C = TypeVar("C", bound=Cell)
 
@@ -58,8 +53,7 @@ class StudyOutcome:
 
     finished: int = 0
     failures: list[Failure] = field(default_factory=list)
-    stopped_by: str | None = None
-    """The signal that ended it early, if any."""
+    stopped_by: str | None = None  # the signal that ended it early, if any
 
 
 class Engine(Protocol):
@@ -81,25 +75,22 @@ class Engine(Protocol):
 
 def available_cores() -> list[int]:
     """The cores that this process may use."""
-    if sys.platform == "linux":
-        return sorted(os.sched_getaffinity(0))
-    return list(range(os.cpu_count() or 1))
+    linux = sys.platform == "linux"
+    return sorted(os.sched_getaffinity(0) if linux else range(os.cpu_count() or 1))
 
 
 class LocalEngine:
     """One process per core. Not `concurrent.futures` or loky: in both, a killed worker (out of
     memory, say) ends the work of all others."""
 
-    def __init__(self, folder: Path, cores: Sequence[int | None], per_cell: int = 1) -> None:
-        self.folder, self.free, self.slots = folder, list(cores), len(cores)
-        self.per_cell = per_cell
-        self.running: dict[str, tuple[BaseProcess, int | None]] = {}
+    def __init__(self, folder: Path, slots: int, cores: int = 1) -> None:
+        self.folder, self.slots, self.cores = folder, slots, cores
+        self.running: dict[str, BaseProcess] = {}
 
     def start(self, cell: Cell) -> None:
         """Spawn a process; a forked copy of one that uses JAX can deadlock."""
-        core = self.free.pop(0)
         process = get_context("spawn").Process(
-            target=work, args=(cell, self.folder, core, self.per_cell), name=cell.name
+            target=work, args=(cell, self.folder, self.cores), name=cell.name
         )
         # Ctrl-C goes to the whole group, and a worker leaves it only when it has begun
         resource_tracker.ensure_running()  # which itself would lift the block
@@ -108,22 +99,19 @@ class LocalEngine:
             process.start()
         finally:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-        self.running[cell.identity] = process, core
+        self.running[cell.identity] = process
 
     def ended(self, timeout: float | None) -> dict[str, int | str]:
         """Exit codes of ended cells by identity."""
-        wait([process.sentinel for process, _ in self.running.values()], timeout)
-        gone: dict[str, int | str] = {}
-        for identity, (process, core) in list(self.running.items()):
-            if process.exitcode is not None:
-                gone[identity] = process.exitcode
-                self.free.append(core)
-                del self.running[identity]
+        wait([process.sentinel for process in self.running.values()], timeout)
+        codes = {identity: process.exitcode for identity, process in self.running.items()}
+        gone: dict[str, int | str] = {i: code for i, code in codes.items() if code is not None}
+        self.running = {i: process for i, process in self.running.items() if i not in gone}
         return gone
 
     def stop(self, identities: Sequence[str]) -> None:
         """Send SIGTERM, on which a training saves and stops, and wait."""
-        processes = [self.running[i][0] for i in identities if i in self.running]
+        processes = [self.running[i] for i in identities if i in self.running]
         for process in processes:
             process.terminate()
         for process in processes:
@@ -136,7 +124,7 @@ def run_cells(
 ) -> StudyOutcome:
     """Run the missing cells; report those that fail and go on with the others."""
     missing, folder = with_needs(cells, unfinished=True), root / "work"
-    engine = engine or LocalEngine(folder, available_cores())
+    engine = engine or LocalEngine(folder, len(available_cores()))
     board = Board(missing, Durations.known(root), engine.slots, silent)
     queue = CellQueue(folder, engine, board, missing)
     with StopRequest() as stop, board:
@@ -212,15 +200,16 @@ class CellQueue:
     def _next(self) -> Cell | None:
         for cell in list(self.waiting):
             blocked = [need for need in cell.needs if need.identity in self.failed]
-            if cell.identity in self.later and cell.finished():
+            retry = self.later.get(cell.identity)  # when, if another process was at it
+            if retry is not None and cell.finished():
                 self.waiting.remove(cell)
                 del self.later[cell.identity]
                 self.outcome.finished += 1
                 self.board.found(cell)
                 return self._next()  # somebody before it may have waited for it
-            elif self.later.get(cell.identity, 0.0) > time.monotonic():
+            elif retry is not None and retry > time.monotonic():
                 continue
-            elif cell.identity in self.later and is_busy(self.folder, cell):
+            elif retry is not None and is_busy(self.folder, cell):
                 self.later[cell.identity] = time.monotonic() + RETRY_SECONDS
             elif blocked:
                 self.waiting.remove(cell)
@@ -278,9 +267,9 @@ def log_lines(path: Path) -> list[str]:
     return [line for line in text.splitlines() if line.strip()]
 
 
-def work(cell: Cell, folder: Path, core: int | None, cores: int = 1) -> None:
-    """Body of a cell's process: run it unless it is finished by now; ends by `sys.exit`. It is
-    pinned to `core`, or to as many free cores as `cores` where none is given."""
+def work(cell: Cell, folder: Path, cores: int) -> None:
+    """Body of a cell's process: run it unless it is finished by now, pinned to as many free cores;
+    ends by `sys.exit`."""
     if os.getpgid(0) != os.getpid():
         os.setpgid(0, 0)  # Ctrl-C goes to the runner alone, which passes it on once
     _stop_with_runner()
@@ -289,7 +278,7 @@ def work(cell: Cell, folder: Path, core: int | None, cores: int = 1) -> None:
         if not locked(lock):  # by another runner's worker, or one whose runner was killed
             sys.exit(BUSY)
         if sys.platform == "linux":
-            _pin(core, cores, folder, held)  # before a compiler counts the cores
+            _pin(cores, held)  # before a compiler counts the cores
         # after the lock: the log is the other's until then
         log = os.open(log_path(folder, cell), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND)
         os.dup2(log, sys.stdout.fileno())
@@ -322,20 +311,17 @@ def _lock_path(folder: Path, cell: Cell) -> Path:
     return folder / f"{cell.identity}.lock"
 
 
-def _pin(core: int | None, number: int, folder: Path, held: ExitStack) -> None:
-    """Pin this process to free cores, by preference the given one; locks tell which are taken."""
-    allowed = sorted(os.sched_getaffinity(0))
-    if core is None:  # where machines share the folder they do not share their cores
-        folder = Path(tempfile.gettempdir()) / f"devote-cores-{os.getuid()}"
+def _pin(number: int, held: ExitStack) -> None:
+    """Pin this process to free cores of this machine; locks tell which are taken."""
+    folder = Path(tempfile.gettempdir()) / f"devote-cores-{os.getuid()}"
+    allowed, chosen = available_cores(), set[int]()
+    with suppress(PermissionError):  # somebody else's folder
         folder.mkdir(exist_ok=True)
-        core = allowed[0]
-    chosen: set[int] = set()
-    for candidate in (core, *(other for other in allowed if other != core)):
-        if len(chosen) < number and locked(
-            held.enter_context((folder / f"core{candidate}.lock").open("a"))
-        ):
-            chosen.add(candidate)
-    os.sched_setaffinity(0, chosen or {core})
+        for core in allowed:
+            lock = held.enter_context((folder / f"core{core}.lock").open("a"))
+            if len(chosen) < number and locked(lock):
+                chosen.add(core)
+    os.sched_setaffinity(0, chosen or {allowed[os.getpid() % len(allowed)]})
 
 
 def _make(cell: Cell) -> None:

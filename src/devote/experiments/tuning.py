@@ -22,10 +22,9 @@ from devote.figures.learning_curves import save_tuning
 from devote.loops.signals import StopRequest
 from devote.regression.table import markdown_table
 
-TENTHS = 10
-"""Of the budget: after each, a trial is held against the median of the others."""
-UNPRUNED_TENTHS = 2
-"""In which nobody is given up."""
+TENTHS = 10  # of the budget: after each, a trial is held against the median of the others
+UNPRUNED_TENTHS = 2  # in which nobody is given up
+ENDED = ("COMPLETE", "PRUNED")  # states of Optuna's trials
 
 
 @dataclass(frozen=True)
@@ -65,12 +64,11 @@ class Space:
 def main_settings(agent: str) -> dict[str, Space]:
     """The search spaces of an agent's main settings."""
     with files("devote.experiments").joinpath("spaces.csv").open() as file:
-        rows = [
-            row
+        return dict(
+            parse_space(f"{row['setting']}={row['space']}")
             for row in csv.DictReader(file)
-            if row["agents"] == "all" or agent in row["agents"].split()
-        ]
-    return dict(parse_space(f"{row['setting']}={row['space']}") for row in rows)
+            if {"all", agent} & set(row["agents"].split())
+        )
 
 
 def parse_space(text: str) -> tuple[str, Space]:
@@ -99,8 +97,7 @@ class Tuning:
 
     study: Study
     trials: int
-    given: tuple[tuple[str, Space], ...] = ()
-    """Search spaces given by the user."""
+    given: tuple[tuple[str, Space], ...] = ()  # search spaces given by the user
 
     @property
     def method(self) -> Method:
@@ -125,9 +122,8 @@ class Tuning:
         fixed, own = dict(self.method.changes), main_settings(self.method.agent)
         found = {n: space.around(known[n]) for n, space in own.items() if n not in fixed}
         found |= {name: space.around(known[name], given=True) for name, space in self.given}
-        for name, space in found.items():
-            for text in space.texts():
-                self.run_with({name: text}).check()
+        for name, text in [(name, text) for name, s in found.items() for text in s.texts()]:
+            self.run_with({name: text}).check()
         return found
 
     @property
@@ -199,12 +195,14 @@ class Tuning:
         trial = max(done, key=lambda t: t.value)
         return dict(trial.user_attrs["changes"]), trial.value
 
-    def finished(self, study: Any = None) -> list[Any]:
+    def finished(self) -> list[Any]:
         """Complete and pruned trials."""
-        if study is None and not self.journal.is_file():
-            return []
-        trials = (study or self.open()).get_trials(deepcopy=False)
-        return [t for t in trials if t.state.name in ("COMPLETE", "PRUNED")]
+        return trials_of(self.open(), *ENDED) if self.journal.is_file() else []
+
+
+def trials_of(study: Any, *states: str) -> list[Any]:
+    """Trials of an Optuna study that are in one of some states."""
+    return study.get_trials(deepcopy=False, states=[_state(name) for name in states])
 
 
 class _Tuner:
@@ -221,10 +219,10 @@ class _Tuner:
         self.folder.mkdir(parents=True, exist_ok=True)
         assert locked(held.enter_context(self._lock(self.owner).open("a")))
         if not study.get_trials(deepcopy=False):  # the first is the default
-            known = flat(tuning.default.agent)
-            inside = {n: known[n] for n, s in self.spaces.items() if s.holds(known[n])}
-            texts = {n: str(known[n]) for n in inside if self.spaces[n].choices}
-            study.enqueue_trial(inside | texts)
+            known = {n: (s, flat(tuning.default.agent)[n]) for n, s in self.spaces.items()}
+            study.enqueue_trial(
+                {n: str(v) if s.choices else v for n, (s, v) in known.items() if s.holds(v)}
+            )
 
     def _lock(self, owner: str) -> Path:
         return self.folder / f"tuner-{owner}.lock"
@@ -240,51 +238,49 @@ class _Tuner:
         for trial, cells in list(self.live.items()):
             self._look(trial, cells)
         # others may still be at theirs, or die at them
-        return bool(self.live) or len(self.tuning.finished(self.study)) < self.tuning.trials
+        return bool(self.live) or len(trials_of(self.study, *ENDED)) < self.tuning.trials
 
     def _adopt(self) -> None:
         """Requeue trials whose process has died; their cells resume from checkpoints."""
-        for trial in self.study.get_trials(deepcopy=False, states=[_state("RUNNING")]):
+        for trial in trials_of(self.study, "RUNNING"):
             owner = trial.user_attrs.get("owner", self.owner)  # none for a moment, while it begins
             if owner != self.owner:
                 with self._lock(owner).open("a") as lock:
-                    if locked(lock):
+                    still = trials_of(self.study, "RUNNING") if locked(lock) else []
+                    if trial.number in [t.number for t in still]:  # nobody else has adopted it
                         self.study.tell(trial.number, state=_state("FAIL"))
                         self.study.enqueue_trial(trial.params)
 
     def _begin(self) -> bool:
         """Start a trial; False where there are enough."""
-        if len(self._counted()) >= self.tuning.trials:
+        if len(trials_of(self.study, *ENDED, "RUNNING")) >= self.tuning.trials:
             return False
         trial = self.study.ask()
         trial.set_user_attr("owner", self.owner)
         changes = {name: space.suggest(trial, name) for name, space in self.spaces.items()}
         trial.set_user_attr("changes", changes)
-        if sum(t.number <= trial.number for t in self._counted()) > self.tuning.trials:
+        counted = trials_of(self.study, *ENDED, "RUNNING")
+        if sum(t.number <= trial.number for t in counted) > self.tuning.trials:
             self.study.tell(trial, state=_state("FAIL"))  # another process was faster
             return False
         self.live[trial], self.told[trial] = self.tuning.cells(changes), 0
         self.queue.waiting += [cell for cell in self.live[trial] if not cell.finished()]
         return True
 
-    def _counted(self) -> list[Any]:
-        names = ("COMPLETE", "PRUNED", "RUNNING")
-        return [t for t in self.study.get_trials(deepcopy=False) if t.state.name in names]
-
     def _look(self, trial: Any, cells: Sequence[TrainingCell]) -> None:
         """Report a trial's curve so far; end it where it is finished, failed or pruned."""
         for cell in [cell for cell in cells if cell.identity in self.queue.failed]:
             return self._end(trial, f"given up: {self.queue.failed.pop(cell.identity)}")
         done = all(cell.finished() for cell in cells)
-        while self.told[trial] < TENTHS - 1:
-            value = self.tuning.score(cells, (self.told[trial] + 1) / TENTHS)
+        for tenth in range(self.told[trial] + 1, TENTHS):
+            value = self.tuning.score(cells, tenth / TENTHS)
             if np.isnan(value) and not done:
                 return None
-            self.told[trial] += 1
+            self.told[trial] = tenth
             if not np.isnan(value):
-                trial.report(value, self.told[trial])
+                trial.report(value, tenth)
                 if not done and trial.should_prune():
-                    return self._end(trial, f"below the median at {self.told[trial] * 10} %")
+                    return self._end(trial, f"below the median at {tenth * 10} %")
         if done:
             value = self.tuning.score(cells)
             known = np.isfinite(value)
@@ -312,31 +308,33 @@ def write_tuning(tuning: Tuning, out: Path, typed: str) -> list[Path]:
     from optuna.importance import get_param_importances
 
     changes, value = best
-    whole = [trial for trial in trials if trial.state.name == "COMPLETE"]
-    varied = len({trial.value for trial in whole}) > 1 and len(whole) > 3
+    # Optuna gives a pruned trial the last value that it reported, which is of a shorter run
+    scores = [(t.number, t.value if t.state.name == "COMPLETE" else None) for t in trials]
+    whole = [score for _, score in scores if score is not None]
+    varied = len(set(whole)) > 1 and len(whole) > 3
     weights = get_param_importances(tuning.open()) if varied else {}
     cell = next(c for c in tuning.cells(changes) if c.finished())
-    metric = metric_in_words(metric_of(tuning.study, cell.metrics()))
+    metric, record = metric_in_words(metric_of(tuning.study, cell.metrics())), cell.recorded()
+    assert record is not None
     rows = [
-        {"trial": t.number, "score": "" if t.value is None else f"{t.value:.5g}"}
+        {"trial": number, "score": "" if score is None else f"{score:.5g}"}
         | dict(t.user_attrs["changes"])
         | {"outcome": t.user_attrs["words"]}
-        for t in trials
+        for t, (number, score) in zip(trials, scores, strict=True)
     ]
     run = replace(tuning.run_with(changes), seed=0)
-    task = tuning.study.tasks[0]
+    task, seeds = tuning.study.tasks[0], ", ".join(map(str, tuning.seeds))
     caption = (
         f"{tuning.method.name} in {task.title or task.name}, preset {tuning.study.scale.preset}, "
-        f"{len(trials)} trials on seeds {', '.join(map(str, tuning.seeds))}; score: {metric}"
+        f"{len(trials)} trials on seed{'s' * (len(tuning.seeds) > 1)} {seeds}; score: {metric}"
     )
     out.mkdir(parents=True, exist_ok=True)
-    scores = [(t.number, t.value) for t in trials]
     picture = save_tuning(out / "tuning.png", caption, metric, scores, weights)
     table = markdown_table(list(rows[0]), [list(row.values()) for row in rows])
     readme = (
         f"# Trials of {tuning.method.name}\n\n{caption}.\n\n    {typed}\n\nThe best scores "
-        f"{value:.4g}:\n\n    {command(run)}\n\n![history and importance]({picture.name})\n\n"
-        f"{table}\n"
+        f"{value:.4g}, finished {record['finished']} on {record['machine']}:\n\n    {command(run)}"
+        f"\n\n![history and importance]({picture.name})\n\n{table}\n"
     )
     texts = {"trials.csv": csv_text(rows), "table.md": f"{caption}\n\n{table}\n"}
     for name, text in (texts | {"README.md": readme}).items():

@@ -21,11 +21,9 @@ class SeedCurve(NamedTuple):
 class Curve(NamedTuple):
     """A method in one environment; NaN where undefined."""
 
-    steps: np.ndarray
-    """Right edges of the bins."""
+    steps: np.ndarray  # right edges of the bins
     mean: np.ndarray
-    error: np.ndarray
-    """Standard error over seeds; NaN for a single seed."""
+    error: np.ndarray  # standard error over seeds; NaN for a single seed
 
 
 def aggregate(

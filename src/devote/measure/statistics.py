@@ -11,8 +11,7 @@ import numpy as np
 
 from devote.core.errors import UserError
 
-FEWEST = 3
-"""Minimum number of runs for an interval."""
+FEWEST = 3  # minimum number of runs for an interval
 
 
 class Interval(NamedTuple):
@@ -29,8 +28,7 @@ class Shift(NamedTuple):
     value: float
     low: float
     high: float
-    level: float
-    """Coverage probability of the interval; 0 if there is none."""
+    level: float  # coverage probability of the interval; 0 if there is none
 
 
 def iqm(scores: np.ndarray) -> np.ndarray:

@@ -153,6 +153,7 @@ ANY = replace(
         SMALL,  # a scalar head: bins wide beside a step's cost hide which action is better
         polyak=0.02,
         target_entropy_fraction=0.3,
+        discrete_actor="boltzmann",  # an action thought bad for long is taken up again at once
         input_features=64,
         input_length=1.0,
     ),

@@ -160,17 +160,3 @@ def test_prior_and_corrector_are_independent_draws() -> None:
     )(state)
     correlation = np.corrcoef(values) - np.eye(6)
     assert np.abs(correlation).max() < 0.8
-
-
-def test_a_hopeful_explorer_takes_the_unknown_for_the_best_of_late() -> None:
-    plain, hopeful = (devote("discrete", hopeful=told) for told in (False, True))
-    state, batch = shaken(1, fresh(plain)), some_batch(2, plain.spec)
-    value, _, local = parts(state, batch.obs, batch.action)
-    best = float(np.median(value))  # some are above it
-    state = state._replace(value_scale=state.value_scale._replace(high=jnp.float32(best)))
-    unknown = np.minimum(1, np.abs(local)).mean(axis=0)
-    expected = np.where(value < best, value + unknown * (best - value), value)
-    np.testing.assert_allclose(
-        hopeful.hoped_value(state, batch.obs, batch.action), expected, rtol=1e-5
-    )
-    np.testing.assert_allclose(plain.hoped_value(state, batch.obs, batch.action), value, rtol=1e-6)

@@ -1,15 +1,13 @@
 """Heads and critics: what is encoded is what is read, and a fresh critic knows nothing."""
 
-from operator import itemgetter
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from devote.nets.critic import Critic, Scalar, Twin, TwoHot
+from devote.nets.critic import Critic, Scalar, TwoHot
 from devote.nets.encoder import Encoder
-from tiny import SPECS, shaken, some_batch
+from tiny import SPECS, some_batch
 
 HEAD = TwoHot()
 LARGEST = float(np.expm1(20.0))
@@ -88,22 +86,3 @@ def test_discrete_action_chooses_its_output() -> None:
     for choice in range(3):
         action = jax.nn.one_hot(jnp.full(12, choice), 3)
         np.testing.assert_allclose(critic(obs, action), critic.body(obs)[:, choice], rtol=1e-5)
-
-
-@pytest.mark.parametrize("kind", SPECS)
-def test_the_smaller_of_two_critics_counts_and_both_learn(kind) -> None:
-    spec, hidden = SPECS[kind], (8,)
-
-    def build(key):
-        return Critic(key, Encoder(spec.observation), spec.action, hidden, Scalar())
-
-    twin, batch = shaken(2, Twin(jax.random.key(0), build)), some_batch(3, spec)
-    both = [jax.tree.map(itemgetter(i), twin.critics.members) for i in range(2)]
-    values = [np.asarray(critic(batch.obs, batch.action)) for critic in both]
-    assert (values[0] < values[1]).any()
-    assert (values[0] > values[1]).any()
-    np.testing.assert_allclose(twin(batch.obs, batch.action), np.minimum(*values), rtol=1e-5)
-    target = jnp.ones(len(values[0]))
-    losses = [critic.loss(batch.obs, batch.action, target) for critic in both]
-    expected = np.mean(losses, axis=0)
-    np.testing.assert_allclose(twin.loss(batch.obs, batch.action, target), expected, rtol=1e-5)

@@ -98,9 +98,6 @@ class DevoteSettings:
     """Rounds of steps between two solves of an exact corrector."""
     unknown_value: NonNegative = 0.0
     """V: what the unknown is worth; it takes the place of rb as |c + g| nears 1 (ours); 0: off."""
-    hopeful: bool = False
-    """Where |c + g| is high, raise the explorer's b towards its running 95th percentile, so that
-    penalties learned elsewhere do not deter it from untried actions (ours)."""
     all_diagnostics: bool = False
     """Log of the exploration actor's last layer the share of dormant units at a threshold of 0.025
     (authors' code) and the effective rank, too."""
@@ -401,19 +398,8 @@ class Devote:
         self, state: DevoteState, obs: Observation, action: Array
     ) -> Float[Array, "batch"]:
         """b / S + beta * bonus: what the exploration actor maximises."""
-        task_value, bonus = partial(self.hoped_value, state), partial(self.bonus, state)
+        task_value, bonus = state.task.task_value.net, partial(self.bonus, state)
         return self.explorer.optimistic_value(state.value_scale, task_value, bonus, obs, action)
-
-    def hoped_value(
-        self, state: DevoteState, obs: Observation, action: Array
-    ) -> Float[Array, "batch"]:
-        """b as the explorer sees it: with `hopeful`, raised towards its 95th percentile where
-        |c + g| is high."""
-        value = state.task.task_value.net(obs, action)
-        if not self.settings.hopeful:
-            return value
-        unknown = jnp.minimum(1.0, jnp.abs(self.residual(state, obs, action))).mean(axis=0)
-        return value + unknown * jnp.maximum(0.0, state.value_scale.high - value)
 
     def improve_explorer(
         self, state: DevoteState, obs: Observation, key: PRNGKeyArray

@@ -1,7 +1,7 @@
 """The backbone and the baseline: SAC with one critic, a two-hot head and reward-only targets."""
 
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import jax
@@ -14,7 +14,7 @@ from devote.core.trees import interpolate
 from devote.core.types import EnvSpec, Metrics, Observation, Transition
 from devote.epistemic.tud import dormancy
 from devote.nets.actor import Actor, Value, actor, target_entropy
-from devote.nets.critic import Critic, Head, Scalar, Twin, TwoHot
+from devote.nets.critic import Critic, Head, Scalar, TwoHot
 from devote.nets.encoder import Encoder
 from devote.nets.own import Own
 
@@ -37,8 +37,6 @@ class SacSettings:
     """Hidden layers of an actor."""
     value_head: Literal["two_hot", "scalar"] = "two_hot"
     """How the task value is regressed: two_hot over bins, or one scalar."""
-    twin_critic: bool = False
-    """Learn two task values and take the smaller, as SAC usually does; the paper has one."""
     learning_rate: Positive = 3e-4
     """Learning rate of critics and actors."""
     critic_weight_decay: NonNegative = 1e-2
@@ -78,7 +76,7 @@ class SacState(NamedTuple):
 
     policy: Policy
     task_value: Learner
-    task_value_target: Critic | Twin
+    task_value_target: Critic
 
 
 @dataclass(frozen=True)
@@ -130,10 +128,9 @@ class Sac:
         """How task values are read and regressed."""
         return TwoHot() if self.settings.value_head == "two_hot" else Scalar()
 
-    def build_task_value(self, key: PRNGKeyArray) -> Critic | Twin:
+    def build_task_value(self, key: PRNGKeyArray) -> Critic:
         """A fresh b."""
-        build = partial(self.build_critic, head=self.head)
-        return Twin(key, build) if self.settings.twin_critic else build(key)
+        return self.build_critic(key, self.head)
 
     def start_policy(self, key: PRNGKeyArray) -> Policy:
         """A fresh actor with the initial temperature."""
@@ -239,7 +236,7 @@ class Sac:
 
 
 def task_value_loss(
-    task_value: Critic | Twin, batch: Transition, target: Float[Array, "batch"]
+    task_value: Critic, batch: Transition, target: Float[Array, "batch"]
 ) -> tuple[Array, Metrics]:
     """Regress b(s, a) on its target (eq. 6)."""
     loss = jnp.mean(task_value.loss(batch.obs, batch.action, jax.lax.stop_gradient(target)))

@@ -22,7 +22,7 @@ from devote.core.trees import interpolate
 from devote.core.types import EnvSpec, Metrics, Observation, Transition
 from devote.epistemic.tud import bootstrap_mask, dormant_fraction
 from devote.nets.actor import Value
-from devote.nets.critic import Critic, Twin
+from devote.nets.critic import Critic
 from devote.nets.encoder import Encoder
 from devote.nets.ensemble import Ensemble
 from devote.nets.random_mlp import RandomMlp
@@ -165,7 +165,7 @@ class Thompson:
         target_net = interpolate(member.task_value_target, task_value.net, s.sac.polyak)
         return SacState(policy, task_value, target_net), critic_metrics | metrics
 
-    def joined(self, critic: Critic | Twin, prior: RandomMlp) -> Value:
+    def joined(self, critic: Critic, prior: RandomMlp) -> Value:
         """Q = b + scale * p."""
         scale = self.settings.prior_scale
         return lambda obs, action: critic(obs, action) + scale * prior(obs, action)
@@ -207,7 +207,7 @@ def _of_member(
 
 
 def masked_value_loss(
-    task_value: Critic | Twin, batch: Transition, target: Float[Array, "batch"], mask: Array
+    task_value: Critic, batch: Transition, target: Float[Array, "batch"], mask: Array
 ) -> tuple[Array, Metrics]:
     """Regress b(s, a) on its target where the member was given the transition."""
     losses = task_value.loss(batch.obs, batch.action, jax.lax.stop_gradient(target))

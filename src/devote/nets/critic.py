@@ -1,6 +1,5 @@
 """Action values: a body and a head that says how numbers are read and regressed."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import equinox as eqx
@@ -11,7 +10,6 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from devote.core.types import Box, Choice, Observation
 from devote.nets.encoder import Encoder
-from devote.nets.ensemble import Ensemble
 from devote.nets.layers import Mlp
 from devote.nets.own import Build, OwnNet, body
 
@@ -114,23 +112,3 @@ class Critic(eqx.Module):
     ) -> Float[Array, "*batch"]:
         """The regression loss of the head, element by element."""
         return self.head.loss(self.outputs(obs, action), target)
-
-
-class Twin(eqx.Module):
-    """Two independent critics; their value is the smaller one (clipped double Q)."""
-
-    critics: Ensemble
-
-    def __init__(self, key: PRNGKeyArray, build: Callable[[PRNGKeyArray], Critic]):
-        self.critics = Ensemble(key, 2, build)
-
-    def __call__(
-        self, obs: Observation, action: Float[Array, "*batch action"]
-    ) -> Float[Array, "*batch"]:
-        return self.critics(obs, action).min(axis=0)
-
-    def loss(
-        self, obs: Observation, action: Float[Array, "*batch action"], target: Array
-    ) -> Float[Array, "*batch"]:
-        """The mean of both losses."""
-        return self.critics.each(lambda critic: critic.loss(obs, action, target)).mean(axis=0)

@@ -11,13 +11,12 @@ from gymnasium import Env as GymnasiumEnv
 from gymnasium import spaces
 from gymnasium.vector import VectorEnv
 
-from devote.agents import ablations
+from devote.agents import variants
 from devote.agents.by_rows import LearningAgent, by_rows
 from devote.agents.devote import Devote, DevoteSettings
 from devote.agents.evaluator import Evaluator, EvaluatorSettings, evaluator
 from devote.agents.joint_td import JointTd
 from devote.agents.normalised import normalised
-from devote.agents.rnd import rnd
 from devote.agents.rnd_classic import RndClassic, rnd_classic
 from devote.agents.sac import Sac
 from devote.agents.sombrl import Sombrl, sombrl
@@ -98,19 +97,19 @@ def _evaluator(settings: EvaluatorSettings, spec: EnvSpec) -> Evaluator:
 
 AGENTS = {
     "devote": AgentEntry(lambda devote: devote, Devote),
-    "devote-plus": AgentEntry(ablations.devote_plus, Devote),
+    "devote-plus": AgentEntry(variants.devote_plus, Devote),
     "sac": AgentEntry(lambda devote: devote.sac, Sac),
-    "rnd": AgentEntry(rnd, Devote),
+    "rnd": AgentEntry(variants.rnd, Devote),
     "rnd-classic": AgentEntry(rnd_classic, RndClassic),
     "thompson": AgentEntry(thompson, Thompson),
     "sombrl": AgentEntry(sombrl, Sombrl),
-    "devote-no-rfn": AgentEntry(ablations.no_rfn, Devote),
-    "devote-no-resets": AgentEntry(ablations.no_resets, Devote),
-    "devote-no-tud-opt": AgentEntry(ablations.no_tud_opt, Devote),
-    "devote-no-tud-opt-ucb": AgentEntry(ablations.no_tud_opt_ucb, Devote),
-    "devote-no-tud": AgentEntry(ablations.no_tud, JointTd),
-    "devote-no-tud-ucb": AgentEntry(ablations.no_tud_ucb, JointTd),
-    "true-counts": AgentEntry(ablations.true_counts, Devote),
+    "devote-no-rfn": AgentEntry(variants.no_rfn, Devote),
+    "devote-no-resets": AgentEntry(variants.no_resets, Devote),
+    "devote-no-tud-opt": AgentEntry(variants.no_tud_opt, Devote),
+    "devote-no-tud-opt-ucb": AgentEntry(variants.no_tud_opt_ucb, Devote),
+    "devote-no-tud": AgentEntry(variants.no_tud, JointTd),
+    "devote-no-tud-ucb": AgentEntry(variants.no_tud_ucb, JointTd),
+    "true-counts": AgentEntry(variants.true_counts, Devote),
     "evaluator": AgentEntry(evaluator, _evaluator),
 }
 

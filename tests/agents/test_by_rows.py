@@ -10,10 +10,9 @@ import numpy as np
 import optax
 import pytest
 
-from devote.agents.by_rows import ByRows, by_rows
+from devote.agents.by_rows import ByRows, Row, by_rows, caught_up, missed
 from devote.build import AGENTS
 from devote.core.learning import Optimiser
-from devote.core.missed import Row, caught_up, missed
 from devote.core.types import Choice, EnvSpec, Index, Transition
 from devote.nets.layers import Lookup
 from tiny import DEVOTE, UNCERTAINTY, changed_leaves, slow_but

@@ -14,7 +14,7 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 from devote.core.errors import UserError
-from devote.experiments.paper_figures import ABLATIONS, BY_DEVIATION, CLASSIC, FIGURES, RIVALS
+from devote.experiments.paper_figures import ABLATIONS, BESIDE, BY_DEVIATION, FIGURES, RIVALS
 from devote.figures.maps import save_coverage
 from devote.figures.style import LOOKS, SPARE, STYLE, looks_of, name_of, wrapped, written
 
@@ -22,7 +22,7 @@ from devote.figures.style import LOOKS, SPARE, STYLE, looks_of, name_of, wrapped
 def test_methods_of_a_figure_have_different_looks() -> None:
     lengths = [f"length {length}" for length in ("1", "2.5", "5", "7.5")]
     assert "fig:length_scales_devote" in FIGURES
-    agents = [method.name for method in (*RIVALS, *CLASSIC, *ABLATIONS, *BY_DEVIATION)]
+    agents = [method.name for method in (*RIVALS, *BESIDE, *ABLATIONS, *BY_DEVIATION)]
     found = looks_of([*lengths, *agents])
     assert len({found[name] for name in [*lengths, *agents]}) == len({*lengths, *agents})
     assert all(found[name] == LOOKS[name] for name in agents)

@@ -10,10 +10,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from devote.agents.ablations import no_tud
 from devote.agents.devote import Devote, DevoteSettings, DevoteState
 from devote.agents.joint_td import JointTd
 from devote.agents.sac import Policy
+from devote.agents.variants import no_tud
 from devote.core.learning import Learned
 from devote.core.types import EnvSpec, Metrics, Observation, Transition
 

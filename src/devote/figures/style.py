@@ -27,6 +27,7 @@ class Look(NamedTuple):
 AGENTS = {
     "devote": ("DEVOTE", Look("#0072b2")),
     "devote-plus": ("DEVOTE+", Look("#000000")),
+    "true-counts": ("true counts", Look("#000000", ":")),
     "sac": ("SAC", Look("#666666")),
     "rnd": ("RND", Look("#e69f00")),
     "rnd-classic": ("RND (classic)", Look("#e69f00", "--")),

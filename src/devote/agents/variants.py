@@ -1,5 +1,5 @@
-"""DEVOTE with one part taken out (paper, section 5, Insight 2) or put in, each as a change of its
-settings.
+"""Agents that are DEVOTE with other settings: with one part taken out (paper, section 5, Insight 2)
+or put in, and RND as the paper's baseline.
 
 The authors' code also swaps the mean bonus for the standard deviation over indices where it takes
 out TUD or TUD-OPT. Here a part is taken out alone; the `_ucb` variants make both changes.
@@ -48,3 +48,18 @@ def devote_plus(devote: DevoteSettings) -> DevoteSettings:
 def true_counts(devote: DevoteSettings) -> DevoteSettings:
     """The ceiling of coverage: 1 / sqrt(visits) of the true bins instead of a learned novelty."""
     return replace(devote, corrector="counts", num_indices=1)
+
+
+def rnd(devote: DevoteSettings) -> DevoteSettings:
+    """One ReLU prior over states and no soft resets: random network distillation in DEVOTE's terms
+    (paper, appendix A.3), where the prior is the random target network and the corrector the
+    predictor. `rnd_classic` has the parts of the original."""
+    return replace(
+        devote,
+        num_indices=1,
+        bootstrap_probability=1.0,  # one index has nobody to differ from
+        prior="relu",
+        prior_sees_action=False,
+        corrector_sees_action=False,
+        reset_strength=0.0,
+    )

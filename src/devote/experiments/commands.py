@@ -62,9 +62,7 @@ FLAGS |= dict(env_name="--envs", agent_name="--agents")
 """Settings that a comparison decides, with their options."""
 STATES = ("done", "running", "queued", "stopped", "failed", "not begun")
 LINE = "{:<33} {:>7} {:>8}  {:<20} {}"
-SCALE_HELP = """smoke: seconds; desk: two cores; long: the paper's steps and soft resets on desk's
-networks; paper: the paper's own settings."""
-ScaleName = Annotated[Literal["smoke", "desk", "long", "paper"], tyro.conf.arg(help=SCALE_HELP)]
+ScaleName = Literal["smoke", "desk", "long", "paper"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,6 +148,8 @@ class Make(StudyOptions):
     label: tyro.conf.Positional[str]
     """A label that `devote figures` lists."""
     scale: ScaleName = "desk"
+    """smoke: seconds; desk: two cores; long: the paper's steps and soft resets on desk's networks;
+    paper: the paper's own settings."""
     only: tuple[str, ...] = ()
     """Tasks to run; the figure shows whatever there is."""
     data: Path | None = None
@@ -161,6 +161,7 @@ class Listing:
     """What is run, what is missing, and how long it would take."""
 
     scale: ScaleName = "desk"
+    """smoke, desk, long or paper, as in `devote figure`."""
     runs: Path = Resources.runs
     """Directory of the runs."""
 

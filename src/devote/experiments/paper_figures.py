@@ -126,13 +126,13 @@ SPARSE = {
     "CliffWalking-v1,time_limit=200": -20.0,
     "FrozenLake8x8-v1": 0.7,
     "FrozenLake8x8-v1,env_options=is_slippery=false": 0.95,
-    "Taxi-v4": 7.0,
-    "MiniGrid-DoorKey-8x8-v0": 0.9,
-    "dmc:cartpole-swingup_sparse-repeat2": 750.0,
-    "dmc:pendulum-swingup-repeat2": 700.0,
-    "dmc:ball_in_cup-catch-repeat2": 900.0,
-    "dmc:point_mass-easy-repeat2": 800.0,
-    "dmc:finger-turn_hard-repeat2": 700.0,
+    "Taxi-v4,steps=200000": 6.0,
+    "MiniGrid-DoorKey-8x8-v0,steps=200000": 0.9,
+    "dmc:cartpole-swingup_sparse-repeat2,steps=200000": 750.0,
+    "dmc:pendulum-swingup-repeat2,steps=200000": 700.0,
+    "dmc:ball_in_cup-catch-repeat2,steps=200000": 900.0,
+    "dmc:point_mass-easy-repeat2,steps=200000": 800.0,
+    "dmc:finger-turn_hard-repeat2,steps=200000": 700.0,
 }
 SUITES = {"sparse": SPARSE}
 """Tasks as they are typed, and the return from which each counts as solved here. The thresholds are

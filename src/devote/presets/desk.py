@@ -168,7 +168,7 @@ ANY_LOOP = LoopSettings(
     reset_interval=16_000,
     log_interval=2_000,
     eval_interval=20_000,
-    eval_episodes=8,
+    eval_episodes=20,
     checkpoint_interval=20_000,
 )
 # tasks that are stepped side by side in one program

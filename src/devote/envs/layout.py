@@ -113,8 +113,8 @@ LOOPS = 0.15  # share of the other walls between rooms that are opened
 
 
 def random_maze(seed: int) -> str:
-    """A maze of corridors one, two or three cells wide, by turns of the seed, with dead ends and a
-    few loops; the goal is as far from the start as can be."""
+    """A maze with dead ends and a few loops. The seed also decides whether corridors are one, two
+    or three cells wide. The goal is as far from the start as possible."""
     draw, width = np.random.default_rng(seed), 1 + seed % 3
     rooms = round(SPAN / (width + 1))
     side = rooms * (width + 1) + 1
@@ -123,12 +123,9 @@ def random_maze(seed: int) -> str:
         (i, j): (1 + i * (width + 1), 1 + j * (width + 1)) for i, j in np.ndindex(rooms, rooms)
     }
 
-    def dig(row: int, column: int, rows: int, columns: int) -> None:
-        cells[row : row + rows, column : column + columns] = " "
-
     def join(a: Cell, b: Cell) -> None:
         (top, left), (bottom, right) = sorted((corners[a], corners[b]))
-        dig(top, left, bottom - top + width, right - left + width)
+        cells[top : bottom + width, left : right + width] = " "
 
     pairs = [(a, (a[0] + i, a[1] + j)) for a in corners for i, j in ((0, 1), (1, 0))]
     pairs = [(a, b) for a, b in pairs if b in corners]

@@ -43,7 +43,7 @@ class Actor(Protocol):
     def loss(
         self, obs: Observation, key: PRNGKeyArray, value: Value, temperature: Array
     ) -> tuple[Array, Float[Array, "batch"]]:
-        """What falls as the policy gets better at value plus weighted entropy, and the entropy."""
+        """The loss of an actor step towards more value plus weighted entropy, and the entropy."""
         ...
 
 
@@ -98,7 +98,7 @@ class Categorical(eqx.Module):
 
     body: Mlp | OwnNet
     boltzmann: bool = eqx.field(static=True)
-    """Learn from a distance to the softmax of value / temperature instead of by climbing."""
+    """Fit the softmax of value / temperature instead of climbing the expected value."""
 
     def __init__(
         self,
@@ -141,8 +141,8 @@ class Categorical(eqx.Module):
     def loss(
         self, obs: Observation, key: PRNGKeyArray, value: Value, temperature: Array
     ) -> tuple[Array, Float[Array, "batch"]]:
-        """As `climb`, or the cross-entropy to the policy at which climbing ends. The gradient of
-        climbing vanishes with the probability of the better choice; that of this one does not."""
+        """As `climb`, or the cross-entropy to the policy that climbing converges to. The gradient
+        of climbing vanishes with the probability of the better choice; this one's does not."""
         if not self.boltzmann:
             return climb(self, obs, key, value, temperature)
         probs = self._probs(obs)
